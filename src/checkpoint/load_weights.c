@@ -6,6 +6,7 @@
 #include "checkpoint/format.h"
 #include "checkpoint/part_weights.h"
 #include "graph/passes/precision/to_float.h"
+#include "graph/passes/trainable/derived.h"
 #include "graph/passes/trainable/trainable.h"
 #include "ops/table.h"
 #include "plan/job/override.h"
@@ -35,7 +36,7 @@ struct zt_weights {
 /* A line of the table. */
 struct line {
     const char *text;
-    bool matched;
+    enum { MATCHED, MISSED, FIXED } is; /* FIXED: nothing is missing, because the tensor does not train here */
 };
 
 struct matching {
@@ -107,6 +108,21 @@ static bool open_checkpoint(struct zt_weights *w, const char *path, struct zt_er
     return ok;
 }
 
+/* PyTorch's TorchScript exporter writes equal tensors once, and an Identity for each of the others, whose output has
+ * the name of the parameter. It is no tensor that a run would miss. */
+static void add_aliases(struct zt_weights *w) {
+    const struct zt_graph *g = w->model->graph;
+    for (int n = 0; n < g->node_count; n++) {
+        const struct zt_value *v = zt_node_is(g->nodes[n], "Identity") ? zt_in(g, n, 0) : NULL;
+        const int of = v ? zt_map_get(&w->by_name, v->name, -1) : -1;
+        if (of < 0)
+            continue;
+        const struct zt_tensor tensor = w->sources.at[of].tensor;
+        add_source(w, g->values[g->nodes[n]->out[0]]->name, &tensor);
+        w->sources.at[w->sources.count - 1].used = true;
+    }
+}
+
 static bool open_model(struct zt_weights *w, const char *path, struct zt_err *err) {
     if (!(w->model = zt_onnx_read(path, ZT_WEIGHTS_MAPPED, err))) {
         zt_session_hint_model(path, err);
@@ -119,6 +135,7 @@ static bool open_model(struct zt_weights *w, const char *path, struct zt_err *er
         if (v->origin == ZT_FROM_INITIALIZER && zt_dtype_in(v->dtype, ZT_ANY_FLOAT) && v->data)
             add_source(w, v->name, &tensor);
     }
+    add_aliases(w);
     return true;
 }
 
@@ -132,13 +149,33 @@ static bool open_source(struct zt_weights *w, const char *path, struct zt_err *e
 
 /* ---- matching ---- */
 
-static void add_line(struct matching *m, bool matched, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void add_line(struct matching *m, int is, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-static void add_line(struct matching *m, bool matched, const char *fmt, ...) {
+static void add_line(struct matching *m, int is, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
-    zt_vec_push(&m->lines, (struct line){ zt_arena_vprintf(m->w->arena, fmt, args), matched });
+    zt_vec_push(&m->lines, (struct line){ zt_arena_vprintf(m->w->arena, fmt, args), is });
     va_end(args);
+}
+
+/* A parameter that the exporter folded away, computed from what a model file has instead; NULL: it has none. */
+static const float *unfold(struct matching *m, const char *name, const struct zt_shape *shape) {
+    const struct zt_job *job = m->s->job;
+    char text[ZT_SHAPE_TEXT];
+    for (int i = 0; m->w->model && i < job->derived_count; i++) {
+        const struct zt_derived *d = &job->derived[i];
+        const int at = d->lost && strcmp(d->parameter, name) == 0 ? zt_map_get(&m->w->by_name, d->name, -1) : -1;
+        if (at < 0 || !zt_shape_equal(&m->w->sources.at[at].tensor.shape, shape))
+            continue;
+        float *to = ZT_NEW_N(m->w->arena, float, zt_shape_count(shape) + 1);
+        if (!zt_derived_invert(d, zt_to_float(m->w->arena, &m->w->sources.at[at].tensor), zt_shape_count(shape), to))
+            continue;
+        add_line(m, MATCHED, "%s %s: loaded, computed from %s", name, zt_shape_text(shape, text), d->name);
+        m->matched++;
+        m->elements += zt_shape_count(shape);
+        return to;
+    }
+    return NULL;
 }
 
 /* The contents for a tensor of the job as float; NULL with a line where the source has none that fit. */
@@ -147,32 +184,45 @@ static const float *find(struct matching *m, const char *name, const struct zt_s
     char here[ZT_SHAPE_TEXT], there[ZT_SHAPE_TEXT];
     zt_shape_text(shape, here);
     m->wanted++;
+    const float *unfolded = at < 0 ? unfold(m, name, shape) : NULL;
+    if (unfolded)
+        return unfolded;
     if (at < 0) {
-        add_line(m, false, "%s %s: missing in the source, keeps its initial values", name, here);
+        add_line(m, MISSED, "%s %s: missing in the source, keeps its initial values", name, here);
         return NULL;
     }
     struct source *from = &m->w->sources.at[at];
     from->used = true;
     if (!zt_shape_equal(&from->tensor.shape, shape)) {
-        add_line(m, false, "%s %s: has shape %s in the source, keeps its initial values", name, here,
+        add_line(m, MISSED, "%s %s: has shape %s in the source, keeps its initial values", name, here,
                  zt_shape_text(&from->tensor.shape, there));
         return NULL;
     }
     if (from->tensor.dtype == dtype)
-        add_line(m, true, "%s %s: loaded", name, here);
+        add_line(m, MATCHED, "%s %s: loaded", name, here);
     else
-        add_line(m, true, "%s %s: loaded, converted from %s to %s", name, here, zt_dtype_name(from->tensor.dtype),
+        add_line(m, MATCHED, "%s %s: loaded, converted from %s to %s", name, here, zt_dtype_name(from->tensor.dtype),
                  zt_dtype_name(dtype));
     m->matched++;
     m->elements += zt_shape_count(shape);
     return zt_to_float(m->w->arena, &from->tensor);
 }
 
+/* Whether the source is a checkpoint, which has what trained and the statistics alone, and this run does not train the
+ * value either. Other sources have the whole model. */
+static bool is_fixed(struct matching *m, const struct zt_value *v) {
+    char shape[ZT_SHAPE_TEXT];
+    if (m->w->model || v->trainable || v->statistic || zt_map_get(&m->w->by_name, v->name, -1) >= 0)
+        return false;
+    add_line(m, FIXED, "%s %s: does not train, keeps the model's values", v->name, zt_shape_text(&v->shape, shape));
+    return true;
+}
+
 static void match_parameters(struct matching *m, const struct zt_graph *g) {
     bool *holds = zt_job_holds(g);
     for (int i = 0; i < g->value_count; i++) {
         const struct zt_value *v = g->values[i];
-        const float *from = holds[i] ? find(m, v->name, &v->shape, v->dtype) : NULL;
+        const float *from = holds[i] && !is_fixed(m, v) ? find(m, v->name, &v->shape, v->dtype) : NULL;
         if (from)
             zt_job_override(m->s->job, v, from);
     }
@@ -200,12 +250,51 @@ static void match_pairs(struct matching *m) {
     }
 }
 
+/* Whether the model of this run has the same tensor with the same contents, as a constant. */
+static bool is_constant_here(const struct matching *m, const struct source *from) {
+    const struct zt_graph *g = m->s->job->model->graph;
+    const int at = zt_graph_find(g, from->name);
+    const struct zt_value *v = at >= 0 ? g->values[at] : NULL;
+    while (v && v->producer >= 0 && zt_node_is(g->nodes[v->producer], "Identity")) /* a merged constant */
+        v = zt_in(g, v->producer, 0);
+    const size_t bytes = (size_t)zt_shape_count(&from->tensor.shape) * zt_dtype_bytes(from->tensor.dtype);
+    return v && v->origin == ZT_FROM_INITIALIZER && v->data && v->dtype == from->tensor.dtype &&
+           zt_shape_equal(&v->shape, &from->tensor.shape) && memcmp(v->data, from->tensor.data, bytes) == 0;
+}
+
+/* Whether the tensor is the copy of one that the source has too, and this run has the two as one parameter. */
+static bool is_tied_copy(const struct matching *m, const struct source *from) {
+    const struct zt_value y = { .dtype = from->tensor.dtype, .shape = from->tensor.shape, .data = from->tensor.data };
+    for (int i = 0; i < m->s->job->tie_count; i++) {
+        const struct zt_tie *tie = &m->s->job->ties[i];
+        const int at = strcmp(tie->name, from->name) == 0 ? zt_map_get(&m->w->by_name, tie->to, -1) : -1;
+        if (at < 0 || m->w->sources.at[at].tensor.dtype != y.dtype)
+            continue;
+        const struct zt_tensor *to = &m->w->sources.at[at].tensor;
+        const struct zt_value x = { .dtype = to->dtype, .shape = to->shape, .data = to->data };
+        int64_t perm[ZT_TIE_RANK];
+        if (zt_trainable_is_reshaped(&x, &y) || zt_trainable_find_perm(&x, &y, perm))
+            return true;
+    }
+    return false;
+}
+
+/* What the run computes from its parameters is no tensor that it would read. */
+static void pass_over_derived(struct matching *m) {
+    for (int i = 0; i < m->s->job->derived_count; i++) {
+        const int at = zt_map_get(&m->w->by_name, m->s->job->derived[i].name, -1);
+        if (at >= 0)
+            m->w->sources.at[at].used = true;
+    }
+}
+
 static void list_unused(struct matching *m) {
     char shape[ZT_SHAPE_TEXT];
+    pass_over_derived(m);
     for (int i = 0; i < m->w->sources.count; i++) {
         const struct source *from = &m->w->sources.at[i];
-        if (!from->used)
-            add_line(m, false, "%s %s: not used, this run has no parameter of that name", from->name,
+        if (!from->used && !is_constant_here(m, from) && !is_tied_copy(m, from))
+            add_line(m, MISSED, "%s %s: not used, this run has no parameter of that name", from->name,
                      zt_shape_text(&from->tensor.shape, shape));
     }
 }
@@ -224,13 +313,13 @@ static void print_table(const struct matching *m) {
            (long long)m->elements,
            m->s->options->resume ? "--resume replaces those that train" : "optimizer and step start anew");
     for (int i = 0; i < m->lines.count; i++)
-        if (m->lines.at[i].matched)
+        if (m->lines.at[i].is == MATCHED)
             zt_say(log, listed++ < LISTED ? ZT_LOG_INFO : ZT_LOG_DEBUG, "  %s", m->lines.at[i].text);
     if (listed > LISTED)
         zt_say(log, ZT_LOG_INFO, "  and %d more that match (--verbose lists them)", listed - LISTED);
     for (int i = 0; i < m->lines.count; i++)
-        if (!m->lines.at[i].matched)
-            zt_say(log, ZT_LOG_INFO, "  %s", m->lines.at[i].text);
+        if (m->lines.at[i].is != MATCHED)
+            zt_say(log, m->lines.at[i].is == MISSED ? ZT_LOG_INFO : ZT_LOG_DEBUG, "  %s", m->lines.at[i].text);
 }
 
 static bool check(const struct matching *m) {
@@ -244,7 +333,7 @@ static bool check(const struct matching *m) {
                    : false;
     }
     for (int i = 0; m->s->options->strict && i < m->lines.count; i++)
-        if (!m->lines.at[i].matched)
+        if (m->lines.at[i].is == MISSED)
             zt_fail(m->err, ZT_EXIT_DATA, "--load %s: %s", m->path, m->lines.at[i].text);
     return m->err->count == before;
 }

@@ -108,12 +108,17 @@ static void tag(struct zt_reading *r) {
              "\"%s\" is no name of at most 32 characters that ends in {step}: \"global_step{step}\"", text);
 }
 
-/* Checks keys of the dynamic loss scale. With a static one they may have any value, as in DeepSpeed 0.19.8. */
+/* Checks keys of the dynamic loss scale. Where nothing reads them they may have any value, as in DeepSpeed 0.19.8. The
+ * least scale may be 0 or a fraction, as before 0.19. */
 static void dynamic_scale(struct zt_reading *r) {
-    static const char *const keys[] = { "fp16.loss_scale_window", "fp16.min_loss_scale" };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (given(r, keys[i]) && number(r, "fp16.loss_scale") == 0 && number(r, keys[i]) < 1)
-            FAIL(keys[i], "%g, allowed >= 1 with the dynamic loss scale", number(r, keys[i]));
+    static const struct {
+        const char *key;
+        double least;
+    } keys[] = { { "fp16.loss_scale_window", 1 }, { "fp16.min_loss_scale", 0 } };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && on(r, "fp16.enabled") && number(r, "fp16.loss_scale") == 0;
+         i++)
+        if (given(r, keys[i].key) && number(r, keys[i].key) < keys[i].least)
+            FAIL(keys[i].key, "%g, allowed >= %g with the dynamic loss scale", number(r, keys[i].key), keys[i].least);
 }
 
 static void precision(struct zt_reading *r) {
@@ -124,9 +129,6 @@ static void precision(struct zt_reading *r) {
         FAIL("amp.enabled", "amp excludes %s", on(r, "fp16.enabled") ? "fp16.enabled" : "bf16.enabled");
     if (on(r, "amp.enabled") && number(r, Z "stage") > 0)
         FAIL("amp.enabled", "amp excludes zero_optimization.stage %g", number(r, Z "stage"));
-    if (on(r, "torch_autocast.enabled") && half)
-        FAIL("torch_autocast.enabled", "torch_autocast excludes %s",
-             on(r, "fp16.enabled") ? "fp16.enabled" : "bf16.enabled");
     if (on(r, "bf16.bf16_optimizer_states") && !on(r, "bf16.bf16_master_weights_and_grads"))
         FAIL("bf16.bf16_optimizer_states", "needs bf16.bf16_master_weights_and_grads");
     const struct zt_key_owner *optimizer = r->table->chosen[ZT_KEY_OPTIMIZER];

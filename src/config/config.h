@@ -37,6 +37,7 @@ struct zt_numbers {
 struct zt_optimizer_config {
     const char *type;                      /* canonical spelling of a row of src/optim */
     double lr, beta1, beta2, weight_decay; /* 0 where the optimizer has no such parameter */
+    bool momentum_moves;                   /* a schedule gives beta1 or the momentum of every update */
     void *params;                          /* the struct of the row; in the config's arena */
 };
 
@@ -138,7 +139,8 @@ struct zt_fp16_config {
     bool enabled;
     double loss_scale;       /* 0: dynamic, by the values below (optim/loss_scale.h) */
     int initial_scale_power; /* the first one is 2 to this power */
-    int64_t loss_scale_window, hysteresis, min_loss_scale;
+    int64_t loss_scale_window, hysteresis;
+    double min_loss_scale; /* 0: the least number that fp32 holds without loss of digits */
     bool consecutive_hysteresis;
 };
 

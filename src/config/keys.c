@@ -68,7 +68,9 @@ static void report_unknown(struct zt_reading *r, const struct zt_json_node *node
     const struct zt_key_owner *of = kind < ZT_KEY_KINDS ? r->table->chosen[kind] : NULL;
     if (is_of_unknown_type(r, kind))
         return;
-    const char *nearest = r->problem_count < ZT_CONFIG_PROBLEMS ? zt_key_nearest(r->table, parent, node->key) : NULL;
+    const bool printed = r->problem_count < ZT_CONFIG_PROBLEMS;
+    const char *nearest = printed ? zt_key_nearest(r->table, parent, node->key) : NULL;
+    const char *home = printed && !nearest && !exists ? zt_key_home(r->table, node->key) : NULL;
     size_t n = strlen(parent);
     if (nearest && n && strncmp(nearest, parent, n) == 0 && nearest[n] == '.')
         nearest += n + 1;
@@ -76,6 +78,8 @@ static void report_unknown(struct zt_reading *r, const struct zt_json_node *node
     if (exists)
         zt_key_fail(r, node, "unknown key: %s has no such parameter%s%s%s", of ? of->name : "this type", ask,
                     nearest ? nearest : "", mark);
+    else if (home)
+        zt_key_fail(r, node, "unknown key here, its place is %s", home);
     else
         zt_key_fail(r, node, "unknown key%s%s%s", ask, nearest ? nearest : "", mark);
 }

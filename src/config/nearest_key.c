@@ -63,6 +63,8 @@ static const char *synonym_of(const char *name) {
         { "use_bf16", "bf16" },
         { "num_stages", "stages" },
         { "entity", "team" },
+        { "gradient_accumulation_dtype", "grad_accum_dtype" },
+        { "cpu_offload_pin_memory", "pin_memory" },
         { "r", "rank" },
     };
     for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
@@ -105,6 +107,21 @@ static bool is_repeated(const struct zt_key_row *row) {
     return strstr(row->key, "[]") || strchr(row->key, '*');
 }
 
+const char *zt_key_home(const struct zt_key_table *table, const char *name) {
+    const char *home = NULL;
+    for (int i = 0; i < table->count; i++) {
+        const struct zt_key_row *row = table->row[i];
+        if (!is_offered(table, i) || is_repeated(row) || strcmp(leaf_of(row), name) != 0 ||
+            row->status != ZT_KEY_WORKS || strncmp(row->key, "ztrain.", 7) == 0 ||
+            (home && strcmp(home, row->key) == 0))
+            continue;
+        if (home)
+            return NULL;
+        home = row->key;
+    }
+    return home;
+}
+
 /* The key with the last part `name` in an object of the object `parent`; NULL: none. */
 static const char *key_inside(const struct zt_key_table *table, const char *parent, const char *name) {
     const size_t length = strlen(parent);
@@ -131,14 +148,13 @@ static const char *key_beginning(const struct zt_key_table *table, const char *p
     return found;
 }
 
-const char *zt_key_nearest(const struct zt_key_table *table, const char *parent, const char *name) {
-    const char *nearest = NULL, *synonym = synonym_of(name);
+/* The key of the object `parent` from which `name` differs by the least edit distance, within what a misspelling has;
+ * NULL: none. `old`: of the deprecated ones. */
+static const char *key_near(const struct zt_key_table *table, const char *parent, const char *name, bool old) {
+    const char *nearest = NULL;
     int least = farthest(name) + 1;
-    const char *called = synonym ? key_called(table, parent, synonym) : NULL;
-    if (called)
-        return called;
     for (int i = 0; i < table->count; i++) {
-        if (!is_offered(table, i) || !is_member(table, i, parent))
+        if ((table->row[i]->now != NULL) != old || !zt_key_exists(table, i) || !is_member(table, i, parent))
             continue;
         int d = zt_edit_distance(leaf_of(table->row[i]), name);
         if (d < least) {
@@ -146,6 +162,16 @@ const char *zt_key_nearest(const struct zt_key_table *table, const char *parent,
             nearest = table->row[i]->key;
         }
     }
+    return nearest;
+}
+
+const char *zt_key_nearest(const struct zt_key_table *table, const char *parent, const char *name) {
+    const char *synonym = synonym_of(name);
+    const char *called = synonym ? key_called(table, parent, synonym) : NULL;
+    if (called)
+        return called;
+    const char *nearest = key_near(table, parent, name, false);
     nearest = nearest ? nearest : key_beginning(table, parent, name);
+    nearest = nearest ? nearest : key_near(table, parent, name, true);
     return nearest ? nearest : key_inside(table, parent, name);
 }

@@ -14,6 +14,17 @@ static void refuse_checkpointing(struct zt_reading *r) {
         zt_key_fail(r, host, "keeping activations of the GPU in host memory is not supported yet");
 }
 
+/* PyTorch's cycles want an optimizer whose momentum they can move. */
+static void refuse_momentum(struct zt_reading *r) {
+    const struct zt_key_owner *rule = r->table->chosen[ZT_KEY_SCHEDULER];
+    const struct zt_key_owner *optimizer = r->table->chosen[ZT_KEY_OPTIMIZER];
+    const struct zt_json_node *cycles = zt_keys_node(r, "scheduler.params.cycle_momentum");
+    if (rule && rule->moves_momentum && optimizer && optimizer->no_momentum && (!cycles || cycles->truth))
+        zt_key_fail(r, cycles ? cycles : zt_keys_node(r, "scheduler.type"),
+                    "%s moves a momentum, and %s has none for it: set scheduler.params.cycle_momentum to false",
+                    rule->name, optimizer->name);
+}
+
 /* Hints the choices that work, and a way around the refused one. */
 static void hint_choices(struct zt_reading *r, const struct zt_key_row *row, const struct zt_key_choice *refused) {
     struct zt_text known = { 0 };
@@ -46,4 +57,5 @@ void zt_keys_refuse(struct zt_reading *r) {
         if (r->node[i] && !r->node[i]->ignored)
             refuse(r, r->node[i], r->table->row[i]);
     refuse_checkpointing(r);
+    refuse_momentum(r);
 }

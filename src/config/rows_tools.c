@@ -114,6 +114,12 @@ static const struct zt_key_row rows[] = {
     { .key = "tensor_parallel.dtype", TEXT, ACCEPTED },
     { .key = "tensor_parallel.partition_config", ANY, REJECT("use tp_size alone") },
     { .key = "tensor_parallel.preset_model", TEXT, REJECT("use tp_size alone") },
+    { .key = "tensor_parallel.injection_policy_tuple", ANY, REJECT("use tp_size alone") },
+    { .key = "tensor_parallel.vocab_parallel_lm_head", BOOL, DEF("false"), REJECT("use tp_size alone") },
+    { .key = "tensor_parallel.vocab_parallel_ce_backend", TEXT, ACCEPTED },
+    { .key = "tensor_parallel.keep_module_on_host", BOOL, ACCEPTED },
+    { .key = "tensor_parallel.replace_with_kernel_inject", BOOL, ACCEPTED },
+    { .key = "tensor_parallel.kernel_inject", BOOL, ACCEPTED },
 
     { .key = "compile", OBJECT, ACCEPT("there is no Python to compile") },
     /* DeepSpeed up to 0.14. */
@@ -122,6 +128,7 @@ static const struct zt_key_row rows[] = {
     { .key = "compile.backend", TEXT, ACCEPTED },
     { .key = "compile.kwargs", ANY, ACCEPTED },
     { .key = "compile.deepcompile", BOOL, DEF("false"), REJECT("there is no Python to compile: remove it") },
+    { .key = "compile.autoep_non_moe", BOOL, ACCEPTED },
     { .key = "compile.free_activation", BOOL, ACCEPTED },
     { .key = "compile.free_activation_threshold", INT(0), ACCEPTED },
     { .key = "compile.offload_activation", BOOL, ACCEPTED },

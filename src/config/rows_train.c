@@ -39,6 +39,7 @@ static const struct zt_key_choice log_levels[] = {
 
 /* Sections that configurations keep for their own scripts. */
 #define SCRIPT   "no engine reads it"
+#define LAUNCH   "a launcher's; --ranks says it"
 #define NO_SCALE "bfloat16 needs no loss scale"
 
 static const struct zt_key_row rows[] = {
@@ -65,6 +66,7 @@ static const struct zt_key_row rows[] = {
     { .key = "sparse_gradients", BOOL, DEF("false"), ACCEPT("embedding gradients are dense: the same result") },
     { .key = "gradient_clipping", NUMBER, FROM(0), DEF("0"), AUTO("1", HF), AT(gradient_clipping) },
     { .key = "graph_harvesting", BOOL, DEF("false"), ACCEPT("steps on a GPU are captured without it") },
+    { .key = "disable_python_gc", BOOL, DEF("false"), ACCEPT("there is no Python") },
     { .key = "zero_allow_untested_optimizer", BOOL, DEF("false"), ACCEPT("every optimizer can be sharded") },
     { .key = "zero_force_ds_cpu_optimizer", BOOL, DEF("true"), ACCEPT("the CPU optimizer is native") },
     { .key = "wall_clock_breakdown", BOOL, DEF("false"), AT(wall_clock_breakdown) },
@@ -80,6 +82,12 @@ static const struct zt_key_row rows[] = {
     { .key = "comment", ANY, ACCEPT("a comment") },
     { .key = "log", ANY, ACCEPT(SCRIPT) },
     { .key = "cuda_visible_devices", ANY, ACCEPT(SCRIPT) },
+    { .key = "num_gpus", INT(0), ACCEPT(LAUNCH) },
+    { .key = "num_nodes", INT(1), ACCEPT(LAUNCH) },
+    { .key = "num_processes", INT(1), ACCEPT(LAUNCH) },
+    { .key = "num_machines", INT(1), ACCEPT(LAUNCH) },
+    { .key = "same_network", BOOL, ACCEPT("a key of accelerate; " SCRIPT) },
+    { .key = "use_cpu", BOOL, ACCEPT("a key of accelerate; --device says it") },
     { .key = "comms_config", ANY, ACCEPT(SCRIPT ", comms_logger is the section of the engine") },
     { .key = "monitor_config", ANY, ACCEPT(SCRIPT ", tensorboard and csv_monitor are the sections of the engine") },
     { .key = "allgather_size", INT(0), ACCEPT("only read with zero_optimization: true") },
@@ -88,6 +96,7 @@ static const struct zt_key_row rows[] = {
     { .key = "data_types.grad_accum_dtype", INDEX(data_types), DEF("fp32"), AT(accumulation_type) },
     { .key = "data_types.param_dtype", CHOICE(data_types), ACCEPTED },
     { .key = "data_types.buffer_dtype", CHOICE(data_types), ACCEPTED },
+    { .key = "data_types.keep_in_fp32_modules", ANY, ACCEPTED },
 
     { .key = "optimizer", OBJECT },
     { .key = "optimizer.type", TYPE, .any_case = true, AT(optimizer.type) },
@@ -107,7 +116,7 @@ static const struct zt_key_row rows[] = {
     { .key = "fp16.loss_scale_window", INT(-HUGE_VAL), DEF("1000"), AT(fp16.loss_scale_window) },
     { .key = "fp16.hysteresis", INT(1), DEF("2"), AT(fp16.hysteresis) },
     { .key = "fp16.consecutive_hysteresis", BOOL, DEF("false"), AT(fp16.consecutive_hysteresis) },
-    { .key = "fp16.min_loss_scale", INT(-HUGE_VAL), DEF("1"), AT(fp16.min_loss_scale) },
+    { .key = "fp16.min_loss_scale", NUMBER, ANY_NUMBER, DEF("1"), AT(fp16.min_loss_scale) },
     { .key = "fp16.opt_level", TEXT, ACCEPT("a key of apex; " SCRIPT) },
     { .key = "fp16.fp16_master_weights_and_grads", BOOL, DEF("false"), REJECT("master weights are fp32") },
     { .key = "bf16", OBJECT, ACCEPT("the same numbers either way") },

@@ -72,8 +72,10 @@ struct zt_key_row {
     double min, max;       /* numbers and list items; -HUGE_VAL and HUGE_VAL: unbounded */
     bool above, below;     /* min or max itself is outside */
     bool any_case;         /* choices match whatever their case */
-    bool false_is_off;     /* object: `false` in its place means absent */
-    bool keeps_auto;       /* "auto" depends on the model: the value `automatic` means it, and is written as "auto" */
+    const char
+        *otherwise;    /* choices: what DeepSpeed reads a text as that is none of them, and near none, with a note */
+    bool false_is_off; /* object: `false` in its place means absent */
+    bool keeps_auto;   /* "auto" depends on the model: the value `automatic` means it, and is written as "auto" */
     const struct zt_key_choice *choices;
     bool needed;        /* the type that owns the key demands it */
     bool shared;        /* one type reads the key, but it exists for all types of the kind */
@@ -116,6 +118,8 @@ struct zt_key_owner {
     /* Sets values that were not given and whose default depends on other keys. NULL: there are none. */
     void (*settle)(const struct zt_settling *s);
     bool dynamic_scale;    /* optimizers: fp16 needs the dynamic loss scale */
+    bool moves_momentum;   /* rules: cycle_momentum is refused for an optimizer with no_momentum */
+    bool no_momentum;      /* optimizers: PyTorch's rules find neither betas nor a momentum in them */
     bool replicated;       /* optimizers: each rank has the whole model, which excludes ZeRO and pipeline stages */
     bool computed;         /* formats: the samples are computed, so that no path is needed */
     const char *eval_file; /* formats: the evaluation data below data.path, where this file exists and eval_path is not

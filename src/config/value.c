@@ -26,25 +26,29 @@ static bool wrong_type(struct zt_reading *r, const struct zt_json_node *node, co
     return false;
 }
 
-/* Whether DeepSpeed reads the key without pydantic. It then keeps a text as it is, and every text is true. */
+/* Whether DeepSpeed reads the key with pydantic, which converts texts; a key whose value is "auto" is dropped there. */
+static bool is_of_pydantic(const struct zt_key_row *row) {
+    static const char *const sections[] = { "zero_optimization.",
+                                            "fp16.",
+                                            "bf16.",
+                                            "tensorboard.",
+                                            "csv_monitor.",
+                                            "wandb.",
+                                            "comet.",
+                                            "comms_logger.",
+                                            "timers.throughput.",
+                                            "tensor_parallel.",
+                                            "compile.",
+                                            "hybrid_engine." };
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (zt_text_begins(row->key, sections[i]))
+            return true;
+    return false;
+}
+
+/* Whether DeepSpeed keeps a text as it is, and every text is true. */
 static bool keeps_texts(const struct zt_key_row *row) {
-    static const char *const converted[] = { "ztrain.",
-                                             "zero_optimization.",
-                                             "fp16.",
-                                             "bf16.",
-                                             "tensorboard.",
-                                             "csv_monitor.",
-                                             "wandb.",
-                                             "comet.",
-                                             "comms_logger.",
-                                             "timers.throughput.",
-                                             "tensor_parallel.",
-                                             "compile.",
-                                             "hybrid_engine." };
-    for (size_t i = 0; i < sizeof converted / sizeof *converted; i++)
-        if (zt_text_begins(row->key, converted[i]))
-            return false;
-    return true;
+    return !is_of_pydantic(row) && !zt_text_begins(row->key, "ztrain.");
 }
 
 static bool check_bool(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
@@ -161,6 +165,13 @@ static bool check_choice(struct zt_reading *r, struct zt_json_node *node, const 
     }
     struct zt_text all = { 0 };
     const char *nearest = zt_key_nearest_choice(row, node->text);
+    if (row->otherwise && !nearest) {
+        char path[256];
+        zt_texts_add(r->arena, &r->config->notes, "%s: \"%s\" is unknown and read as \"%s\", as DeepSpeed does",
+                     zt_json_node_path(node, path, sizeof path), node->text, row->otherwise);
+        node->text = row->otherwise;
+        return true;
+    }
     zt_key_list_choices(row, &all);
     zt_key_fail(r, node, "unknown \"%s\"%s%s%s", node->text, nearest ? ", did you mean \"" : "", nearest ? nearest : "",
                 nearest ? "\"?" : "");
@@ -371,7 +382,7 @@ static void store_named(struct zt_reading *r, void *to, const struct zt_json_nod
 static const struct {
     bool (*check)(struct zt_reading *, struct zt_json_node *, const struct zt_key_row *);
     void (*store)(struct zt_reading *, void *, const struct zt_json_node *, const struct zt_key_row *);
-    bool automatic; /* "auto" is legal */
+    bool automatic; /* "auto" is legal in every section */
 } types[] = {
     [ZT_KEY_BOOL] = { check_bool, store_bool, true },
     [ZT_KEY_INT] = { check_int, store_int, true },
@@ -451,8 +462,9 @@ bool zt_value_check(struct zt_reading *r, struct zt_json_node *node, const struc
         node->kind = ZT_JSON_NODE_OBJECT;
         return true;
     }
-    bool choice = row->choices && zt_key_choose(row, "auto");
-    if (types[row->type].automatic && node->kind == ZT_JSON_NODE_TEXT && strcmp(node->text, "auto") == 0 && !choice) {
+    const bool choice = row->choices && zt_key_choose(row, "auto");
+    const bool legal = !choice && (types[row->type].automatic || is_of_pydantic(row));
+    if (legal && node->kind == ZT_JSON_NODE_TEXT && strcmp(node->text, "auto") == 0) {
         const char *value = row->automatic ? row->automatic : row->def;
         node->automatic = true;
         node->kind = ZT_JSON_NODE_NULL;
@@ -488,6 +500,14 @@ bool zt_value_is(const struct zt_json_node *node, const char *text) {
     return node->kind == ZT_JSON_NODE_TEXT && strcasecmp(node->text, text) == 0;
 }
 
+/* Whether an object has nothing but empty objects in it. */
+static bool is_bare(const struct zt_json_node *node) {
+    bool bare = node->kind == ZT_JSON_NODE_OBJECT;
+    for (const struct zt_json_node *child = node->first; bare && child; child = child->next)
+        bare = child->kind == ZT_JSON_NODE_NULL || is_bare(child);
+    return bare;
+}
+
 /* Whether one of the switches `enabled` in an object is on; *has_switch: there is one. */
 static bool switched_on(const struct zt_json_node *node, bool *has_switch) {
     bool on = false;
@@ -510,7 +530,7 @@ bool zt_value_neutral(const struct zt_json_node *node, const struct zt_key_row *
     case ZT_JSON_NODE_LIST:
         return !node->first;
     case ZT_JSON_NODE_OBJECT:
-        return !switched_on(node, &has_switch) && (has_switch || !node->first);
+        return !switched_on(node, &has_switch) && (has_switch || is_bare(node));
     default:
         break;
     }

@@ -60,7 +60,11 @@ static const struct zt_key_row keys[] = {
 static const char *const aliases[] = { "DeepSpeedCPUAdagrad", "CPUAdagrad", NULL };
 
 const struct zt_optimizer zt_optimizer_adagrad = {
-    .type = { .name = "Adagrad", .aliases = aliases, .keys = keys, .bytes = sizeof(struct params) },
+    .type = { .name = "Adagrad",
+              .aliases = aliases,
+              .keys = keys,
+              .bytes = sizeof(struct params),
+              .no_momentum = true },
     .states = 1,
     .state_names = { "sum" },
     .momentum = no_momentum,

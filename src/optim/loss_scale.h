@@ -30,10 +30,10 @@ struct zt_scaling {
     int64_t since;             /* the step's distance from the last overflow; the first step's is 1 */
     int64_t hysteresis;        /* overflows that are left until one halves the scale */
     int64_t window, tolerated; /* loss_scale_window; the initial hysteresis */
-    double least;
-    int dynamic;     /* 0: the scale is fixed */
-    int consecutive; /* every step without overflow resets the hysteresis */
-    int event;       /* enum zt_scaling_event */
+    double least;              /* above 0 */
+    int dynamic;               /* 0: the scale is fixed */
+    int consecutive;           /* every step without overflow resets the hysteresis */
+    int event;                 /* enum zt_scaling_event */
 };
 
 /* The state of a run's first step. */

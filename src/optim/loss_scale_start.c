@@ -4,6 +4,9 @@
 
 #include "config/config.h"
 
+#include <float.h>
+#include <math.h>
+
 struct zt_scaling zt_scaling_of(const struct zt_config *config) {
     const struct zt_fp16_config *c = &config->fp16;
     const int dynamic = c->enabled && c->loss_scale == 0;
@@ -14,7 +17,7 @@ struct zt_scaling zt_scaling_of(const struct zt_config *config) {
                                 .hysteresis = c->hysteresis,
                                 .window = c->loss_scale_window,
                                 .tolerated = c->hysteresis,
-                                .least = (double)c->min_loss_scale,
+                                .least = fmax(c->min_loss_scale, (double)FLT_MIN),
                                 .dynamic = dynamic,
                                 .consecutive = c->consecutive_hysteresis };
 }

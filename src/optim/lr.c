@@ -1,33 +1,19 @@
-/* The learning-rate rules of DeepSpeed's lr_schedules.py 0.19 (0.16.5 where the two agree) and nine of
- * torch.optim.lr_scheduler, which DeepSpeed takes by name: formula, config keys, row.
+/* The learning-rate rules of DeepSpeed's lr_schedules.py 0.19 (0.16.5 where the two agree) and those of
+ * torch.optim.lr_scheduler, which DeepSpeed takes by name: formula, config keys, row. lr_cycles.c has the cycles.
  *
  * DeepSpeed's counter i is -1 until the first applied update is over, then 0, 1, ... So update u, from 0 on, runs with
  * i = u - 1, and update 0 with the value that the constructor set: the warm-up rules are one update late. LRRangeTest
  * and OneCycle count i + 1 = u and are not, nor are PyTorch's rules, whose counter is u. */
-#include "optim/optim.h"
-
-#include "config/rows.h"
+#include "optim/lr_rules.h"
 
 #include <math.h>
 #include <strings.h>
 
-/* The params of a rule. */
-#define RULE(params, field) PLACE(ZT_IN_SCHEDULER, struct params, field)
-
-/* The last update that is done before the run; -1: none. */
-#define LAST(name)                                                                                                     \
-    { .key = SCHEDULER name, COUNT(-1, 1e12), DEF("-1"), AT(scheduler.last_update) }
-#define LAST_ITERATION LAST("last_batch_iteration")
 #define TOTAL                                                                                                          \
     {                                                                                                                  \
         .key = SCHEDULER "total_num_steps", INT(1), .needed = true, AUTO("0", "the optimizer steps of the run"),       \
         .keeps_auto = true, AT(scheduler.total_num_steps)                                                              \
     }
-
-/* The value of a parameter group: a list has one for each, a number is that of all. */
-static double of_group(const struct zt_numbers *values, int group) {
-    return values->at[values->count > 1 ? group : 0];
-}
 
 /* ---- warm-up ---- */
 
@@ -49,7 +35,7 @@ static const struct zt_key_choice warmups[] = { { .name = "linear" }, { .name = 
 /* The rules take max(2, n), so 0, Hugging Face's default, is as good as 1 (DeepSpeed 0.16.5 allows it). */
 #define WARMUP_STEPS                                                                                                   \
     { .key = SCHEDULER "warmup_num_steps", INT(0), DEF("1000"), AUTO("0", HF), RULE(warmup, num_steps) }, {            \
-        .key = SCHEDULER "warmup_type", INDEX(warmups), DEF("log"), RULE(warmup, log)                                  \
+        .key = SCHEDULER "warmup_type", INDEX(warmups), .otherwise = "log", DEF("log"), RULE(warmup, log)              \
     }
 static const struct zt_key_row warmup_keys[] = { WARMUP_RATES, WARMUP_STEPS, LAST_ITERATION, { 0 } };
 static const struct zt_key_row warmup_decay_keys[] = { WARMUP_RATES, WARMUP_STEPS, TOTAL, LAST_ITERATION, { 0 } };
@@ -135,82 +121,6 @@ static void range_test_rate(const struct zt_scheduler_config *s, int64_t update,
     rate->lr = of_group(&c->min_lr, rate->group) * (1 + c->step_rate * k);
 }
 
-/* ---- one cycle ---- */
-
-struct one_cycle {
-    struct zt_numbers min_lr, max_lr, min_mom, max_mom;
-    double decay_lr_rate, decay_mom_rate;
-    int64_t first_step_size, second_step_size;                      /* second 0: as first */
-    int64_t first_stair_count, second_stair_count, decay_step_size; /* second below 0: as first */
-    bool momentum;
-};
-
-static const struct zt_key_row one_cycle_keys[] = {
-    { .key = SCHEDULER "cycle_min_lr",
-      EACH,
-      FROM(0),
-      .needed = true,
-      AUTO("0", "least rate"),
-      RULE(one_cycle, min_lr) },
-    { .key = SCHEDULER "cycle_max_lr",
-      EACH,
-      FROM(0),
-      .needed = true,
-      AUTO("0", "optimizer.params.lr"),
-      .auto_is_lr = true,
-      RULE(one_cycle, max_lr) },
-    { .key = SCHEDULER "decay_lr_rate", NUMBER, FROM(0), DEF("0"), RULE(one_cycle, decay_lr_rate) },
-    { .key = SCHEDULER "cycle_first_step_size", INT(1), DEF("2000"), RULE(one_cycle, first_step_size) },
-    { .key = SCHEDULER "cycle_second_step_size",
-      INT(1),
-      DEF("0"),
-      .keeps_auto = true,
-      RULE(one_cycle, second_step_size) },
-    { .key = SCHEDULER "cycle_first_stair_count", INT(0), DEF("0"), RULE(one_cycle, first_stair_count) },
-    { .key = SCHEDULER "cycle_second_stair_count",
-      INT(0),
-      DEF("-1"),
-      AUTO("-1", "cycle_first_stair_count"),
-      .keeps_auto = true,
-      RULE(one_cycle, second_stair_count) },
-    { .key = SCHEDULER "decay_step_size", INT(0), DEF("0"), RULE(one_cycle, decay_step_size) },
-    { .key = SCHEDULER "cycle_momentum", BOOL, DEF("true"), RULE(one_cycle, momentum) },
-    { .key = SCHEDULER "cycle_min_mom", EACH, BELOW_ONE, DEF("0.8"), RULE(one_cycle, min_mom) },
-    { .key = SCHEDULER "cycle_max_mom", EACH, BELOW_ONE, DEF("0.9"), RULE(one_cycle, max_mom) },
-    { .key = SCHEDULER "decay_mom_rate", NUMBER, FROM(0), DEF("0"), RULE(one_cycle, decay_mom_rate) },
-    LAST_ITERATION,
-    { 0 },
-};
-
-/* Height `at` of a ramp of `length` updates, 0 .. 1; with stairs, the height of the step below it. */
-static double ramp(int64_t at, int64_t length, int64_t stairs) {
-    double height = (double)at / (double)length;
-    return stairs > 0 ? floor((double)at * (double)stairs / (double)length) / (double)stairs : height;
-}
-
-/* Up for `first` updates, down for `second`, then a slow decay below cycle_min_lr. The momentum goes the other way;
- * that of update 0 is cycle_min_mom, and beta2 is 0.99 throughout: DeepSpeed's quirks. */
-static void one_cycle_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
-    const struct one_cycle *c = s->params;
-    int64_t first = c->first_step_size, second = c->second_step_size ? c->second_step_size : first;
-    int64_t past = update - (first + second), up = c->first_stair_count;
-    int64_t down = c->second_stair_count < 0 ? up : c->second_stair_count;
-    double height = 0, decay = 0;
-    if (past < 0)
-        height = update <= first ? ramp(update, first, up) : ramp(-past, second, down);
-    else if (c->decay_step_size > 0)
-        decay = (double)past / (double)c->decay_step_size;
-    const double min_lr = of_group(&c->min_lr, rate->group), max_lr = of_group(&c->max_lr, rate->group);
-    rate->lr = (min_lr + (max_lr - min_lr) * height) / (1 + c->decay_lr_rate * decay);
-    if (!c->momentum)
-        return;
-    const double min_mom = of_group(&c->min_mom, rate->group), max_mom = of_group(&c->max_mom, rate->group);
-    rate->beta1 = (max_mom - (max_mom - min_mom) * height) * (1 + c->decay_mom_rate * decay);
-    if (update == 0)
-        rate->beta1 = min_mom;
-    rate->beta2 = 0.99;
-}
-
 /* ---- PyTorch's rules: functions of the update ---- */
 
 struct decay {
@@ -219,9 +129,6 @@ struct decay {
     struct zt_numbers milestones; /* in any order, repeated ones count again */
 };
 
-#define VERBOSE                                                                                                        \
-    { .key = SCHEDULER "verbose", ANY, ACCEPT("the rate is in every metrics row") }
-#define ROWS_TORCH LAST("last_epoch"), VERBOSE
 #define GAMMA(...)                                                                                                     \
     { .key = SCHEDULER "gamma", NUMBER, POSITIVE, RULE(decay, gamma), __VA_ARGS__ }
 
@@ -412,12 +319,13 @@ static bool plateau_observe(const struct zt_scheduler_config *s, struct zt_lr_st
 
 /* ---- the table: ROW(function and keys, name, params, whether a continued schedule starts late) ---- */
 
-#define RULES(ROW)                                                                                                     \
+#define DEEPSPEED(ROW)                                                                                                 \
     ROW(warmup, "WarmupLR", struct warmup, true)                                                                       \
     ROW(warmup_decay, "WarmupDecayLR", struct warmup, true)                                                            \
     ROW(warmup_cosine, "WarmupCosineLR", struct warmup, true)                                                          \
-    ROW(range_test, "LRRangeTest", struct range_test, true)                                                            \
-    ROW(one_cycle, "OneCycle", struct one_cycle, true)                                                                 \
+    ROW(range_test, "LRRangeTest", struct range_test, true)
+
+#define TORCH(ROW)                                                                                                     \
     ROW(step, "StepLR", struct decay, false)                                                                           \
     ROW(multi_step, "MultiStepLR", struct decay, false)                                                                \
     ROW(constant, "ConstantLR", struct ramped, false)                                                                  \
@@ -427,27 +335,34 @@ static bool plateau_observe(const struct zt_scheduler_config *s, struct zt_lr_st
     ROW(restarts, "CosineAnnealingWarmRestarts", struct restarts, false)                                               \
     ROW(cosine, "CosineAnnealingLR", struct decay, false)
 
-#define NUMBER_OF(id, name_, params, late) RULE_##id,
-enum { RULES(NUMBER_OF) RULE_COUNT };
-
-#define ROW_OF(id, name_, params, late)                                                                                \
-    [RULE_##id] = { .type = { .name = name_, .keys = id##_keys, .bytes = sizeof(params) },                             \
-                    .rate = id##_rate,                                                                                 \
-                    .continues_late = late },
-static const struct zt_lr_rule rules[] = {
-    RULES(ROW_OF)[RULE_COUNT] = { .type = { .name = "ReduceLROnPlateau",
-                                            .keys = plateau_keys,
-                                            .bytes = sizeof(struct plateau) },
-                                  .observe = plateau_observe },
+#define RULE_OF(id, name_, params, late)                                                                               \
+    static const struct zt_lr_rule id##_rule = {                                                                       \
+        .type = { .name = name_, .keys = id##_keys, .bytes = sizeof(params) },                                         \
+        .rate = id##_rate,                                                                                             \
+        .continues_late = late                                                                                         \
+    };
+DEEPSPEED(RULE_OF)
+TORCH(RULE_OF)
+static const struct zt_lr_rule plateau_rule = {
+    .type = { .name = "ReduceLROnPlateau", .keys = plateau_keys, .bytes = sizeof(struct plateau) },
+    .observe = plateau_observe,
 };
 
-#define TYPE_OF(id, name_, params, late) &rules[RULE_##id].type,
-const struct zt_key_owner *const zt_lr_rule_types[] = { RULES(TYPE_OF) & rules[RULE_COUNT].type, NULL };
+#define ALL(EACH_RULE, ONE)                                                                                            \
+    DEEPSPEED(EACH_RULE)                                                                                               \
+    ONE(zt_lr_one_cycle) TORCH(EACH_RULE) ONE(zt_lr_one_cycle_lr) ONE(zt_lr_cyclic_lr) ONE(plateau_rule)
+#define ADDRESS_OF(id, name_, params, late) &id##_rule,
+#define ADDRESS(rule)                       &rule,
+static const struct zt_lr_rule *const rules[] = { ALL(ADDRESS_OF, ADDRESS) NULL };
+
+#define TYPE_OF(id, name_, params, late) &id##_rule.type,
+#define TYPE_AT(rule)                    &rule.type,
+const struct zt_key_owner *const zt_lr_rule_types[] = { ALL(TYPE_OF, TYPE_AT) NULL };
 
 const struct zt_lr_rule *zt_lr_rule_find(const char *type) {
-    for (int i = 0; i <= RULE_COUNT; i++)
-        if (strcasecmp(rules[i].type.name, type) == 0)
-            return &rules[i];
+    for (int i = 0; rules[i]; i++)
+        if (strcasecmp(rules[i]->type.name, type) == 0)
+            return rules[i];
     return NULL;
 }
 

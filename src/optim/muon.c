@@ -315,7 +315,11 @@ static const struct zt_key_row keys[] = {
 };
 
 const struct zt_optimizer zt_optimizer_muon = {
-    .type = { .name = "Muon", .keys = keys, .bytes = sizeof(struct params), .settle = muon_settle },
+    .type = { .name = "Muon",
+              .keys = keys,
+              .bytes = sizeof(struct params),
+              .settle = muon_settle,
+              .no_momentum = true },
     .states = 2,
     .state_names = { "exp_avg", "exp_avg_sq" }, /* of a matrix: its momentum; zeros */
     .decouples = decouples,

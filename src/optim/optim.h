@@ -23,13 +23,15 @@ union zt_coefficients; /* optim/step.h */
 struct zt_update {
     const struct zt_optimizer_config *config;
     double lr, weight_decay; /* of this parameter group at this step */
-    double beta1, beta2;     /* those of the config, unless OneCycle moves them */
+    double beta1, beta2;     /* those of the config, unless a schedule moves them */
     int64_t step;            /* applied updates so far + 1: the t of bias correction, from 1 */
     double grad_scale;       /* factor on the gradients: clip factor / loss scale */
     struct zt_matrix matrix; /* rows 0: the tensor is updated element by element */
     /* 1-bit optimizers (optim/one_bit.h): */
     double lr_sum; /* of the learning rates that sharing() asks for */
     int ranks;     /* data-parallel ranks */
+    /* Optimizers without betas, where config->momentum_moves: */
+    double momentum;
 };
 
 /* The part of an optimizer that updates some tensors as whole matrices. For each of them the caller has direct() write
@@ -88,9 +90,9 @@ struct zt_optimizer {
     const struct zt_one_bit *one_bit;         /* how the ranks of a 1-bit optimizer share an update. NULL for others */
 };
 
-/* The rates of one update for a parameter group. Only OneCycle changes the betas. */
+/* The rates of one update for a parameter group. Only cycles (lr_cycles.c) change the betas and give a momentum. */
 struct zt_rate {
-    double lr, beta1, beta2;
+    double lr, beta1, beta2, momentum;
     int group;      /* 0: the optimizer's own; i: ztrain.param_groups[i - 1] */
     int64_t update; /* from 0 on */
 };

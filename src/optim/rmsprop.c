@@ -21,6 +21,7 @@ struct params {
 
 static void rmsprop_prepare(const struct zt_update *u, union zt_coefficients *to) {
     const struct params *o = u->config->params;
+    const double momentum = u->config->momentum_moves ? u->momentum : o->momentum;
     struct zt_rmsprop c = {
         .scale = (float)u->grad_scale,
         .decay = (float)u->weight_decay,
@@ -28,9 +29,9 @@ static void rmsprop_prepare(const struct zt_update *u, union zt_coefficients *to
         .eps = (float)o->eps,
         .alpha = (float)o->alpha,
         .take = (float)(1 - o->alpha),
-        .momentum = (float)o->momentum,
+        .momentum = (float)momentum,
         .centered = o->centered,
-        .buffered = o->momentum != 0,
+        .buffered = momentum != 0,
     };
     ZT_STORE_COEFFICIENTS(to, c);
 }
@@ -76,7 +77,7 @@ static void rmsprop_update(const union zt_coefficients *from, double ratio, floa
 
 static int rmsprop_states(const struct zt_optimizer_config *config) {
     const struct params *o = config->params;
-    return 1 + o->centered + (o->momentum != 0);
+    return 1 + o->centered + (o->momentum != 0 || config->momentum_moves);
 }
 
 static const char *rmsprop_state_name(const struct zt_optimizer_config *config, int i) {

@@ -15,16 +15,17 @@ struct params {
 
 static void sgd_prepare(const struct zt_update *u, union zt_coefficients *to) {
     const struct params *o = u->config->params;
+    const double momentum = u->config->momentum_moves ? u->momentum : o->momentum;
     bool first = u->step == 1;
     struct zt_sgd c = {
         .scale = (float)u->grad_scale,
         .decay = (float)u->weight_decay,
         .lr = (float)u->lr,
-        .keep = first ? 0 : (float)o->momentum,
+        .keep = first ? 0 : (float)momentum,
         .take = first ? 1 : (float)(1 - o->dampening),
         .of_d = o->nesterov ? 1 : 0,
-        .of_b = o->nesterov ? (float)o->momentum : 1,
-        .buffered = o->momentum != 0,
+        .of_b = o->nesterov ? (float)momentum : 1,
+        .buffered = momentum != 0,
     };
     ZT_STORE_COEFFICIENTS(to, c);
 }
@@ -52,7 +53,7 @@ static void sgd_update(const union zt_coefficients *from, double ratio, float *p
 
 static int sgd_states(const struct zt_optimizer_config *config) {
     const struct params *o = config->params;
-    return o->momentum != 0;
+    return o->momentum != 0 || config->momentum_moves;
 }
 
 static double momentum_of(const struct zt_optimizer_config *config) {

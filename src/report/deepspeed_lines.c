@@ -23,12 +23,12 @@ static void add_shortest(struct zt_text *to, double value) {
     zt_text_add(to, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
 }
 
-/* Appends the field mom of DeepSpeed's step line: betas, which OneCycle moves, the momentum of SGD, 0 for optimizers
+/* Appends the field mom of DeepSpeed's step line: betas or the momentum of SGD, which cycles move, 0 for optimizers
  * without either. */
 static void add_momentum(struct zt_text *to, const struct zt_optimizer_config *optimizer, const struct zt_rate *rate) {
     const struct zt_optimizer *row = optimizer->type ? zt_optimizer_find(optimizer->type) : NULL;
     if (row && row->momentum) {
-        add_shortest(to, row->momentum(optimizer));
+        add_shortest(to, optimizer->momentum_moves ? rate->momentum : row->momentum(optimizer));
         return;
     }
     zt_text_add(to, "[");

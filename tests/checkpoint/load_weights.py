@@ -145,6 +145,32 @@ def frozen(run, folder, config, first):
     check("--resume replaces those that train" in run.says and "start anew" not in run.says, "and the start says what --resume replaces")
 
 
+def constants(run, folder, source):
+    """The exporter's constants do not train: no checkpoint has them, and a model file has them unused."""
+    model, config = source / "models/gpt.onnx", folder / "constants.json"
+    config.write_text(json.dumps({"train_batch_size": 2, "ztrain": {"data": {"format": "synthetic", "samples": 4}, "loss": {"type": "mse"}, "steps": 1}}))
+    run(model, config)
+    for path in (run.out / "checkpoints/latest", run.out / "model.onnx", model):
+        run(model, config, "--load", path, "--weights-only", "--strict", "--verbose")
+        check("val_67 [1]: does not train, keeps the model's values" in run.says or path.suffix, f"{path.name}: constants are listed with --verbose")
+        check("missing in the source" not in run.says and "not used" not in run.says, f"{path.name}: --strict, no constant is missing")
+    for name, parameter, made in (("logit_scale", "logit_scale", "exp"), ("layer_scale", "gate", "sigmoid")):
+        folded = source / f"tests/exported/{name}/{name}.dynamo.onnx"  # has what the exporter computed from the parameter
+        run(folded, config, "--steps", 3, sets=['optimizer={"type": "SGD", "params": {"lr": 0.5}}'])
+        trained, wants = run.out / "model.onnx", run.model()[made]
+        run(folded, config, "--load", trained, "--weights-only", sets=STILL)
+        check(f"{parameter} []: loaded, computed from {made}" in run.says and "not used" not in run.says and
+              np.allclose(run.model()[made], wants, rtol=1e-6) and not np.allclose(wants, initializers(folded)[made], rtol=1e-6),
+              f"{parameter}: a folded parameter comes from what the source has instead")
+    for path in ("tests/exported/tied/tied.dynamo.onnx", "tests/reference/cases/gpt-tiny-torchscript/model.onnx"):
+        run(source / path, config)
+        run(source / path, config, "--load", run.out / "model.onnx", "--weights-only", "--strict")
+        check("not used" not in run.says, f"{path}: tied copies and merged constants are not missed")
+    merged = source / "tests/exported/merged/merged.torchscript.onnx"  # a.weight is b.weight too, by an Identity
+    run(merged, config, "--load", merged, "--weights-only")
+    check("b.weight [8]: loaded" in run.says and "missing in the source" not in run.says, "a parameter that the exporter merged is in the file")
+
+
 def as_peft(data):
     """the same tensors in a file as PEFT writes it"""
     length = int.from_bytes(data[:8], "little")
@@ -204,6 +230,7 @@ def main():
         first = run.out
         for part in (same, changed, frozen, adapters, refused):
             part(run, folder, config, first)
+        constants(run, folder, source)
     print(f"{checks - len(failures)} passed, {len(failures)} failed")
     sys.exit(bool(failures))
 

@@ -211,7 +211,7 @@ static struct values bad_values(const struct row *row) {
     struct values values = { 0 };
     double number[2];
     add_numbers(&values, row, number, outside(row, number));
-    if (is(row->type, "choice"))
+    if (is(row->type, "choice") && !strchr(row->allowed, '*'))
         add(&values, "\"nonesuch\"");
     if (is(row->type, "choices"))
         add(&values, "[\"nonesuch\"]");

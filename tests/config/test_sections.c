@@ -53,6 +53,40 @@ START_TEST(the_loss_scale_of_fp16_is_read) {
     c = CONFIG("\"fp16\": {\"enabled\": true, \"loss_scale\": 512, \"loss_scale_window\": 0, \"min_loss_scale\": 0}");
     ck_assert(c->fp16.loss_scale == 512); /* which reads neither */
     zt_config_destroy(c);
+    c = CONFIG("\"fp16\": {\"loss_scale_window\": 0, \"min_loss_scale\": -1}"); /* nor does a run without fp16 */
+    zt_config_destroy(c);
+    c = CONFIG("\"fp16\": {\"enabled\": true, \"min_loss_scale\": 0.25}");
+    ck_assert(c->fp16.min_loss_scale == 0.25);
+    zt_config_destroy(c);
+}
+END_TEST
+
+/* DeepSpeed drops such keys in the sections that pydantic reads. */
+START_TEST(auto_is_the_default_in_sections_of_deepspeed) {
+    struct zt_config *c = CONFIG(
+        "\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"auto\", \"nvme_path\": \"auto\"}, "
+        "\"offload_optimizer\": \"auto\"}, \"csv_monitor\": {\"enabled\": true, \"job_name\": \"auto\"}");
+    ck_assert_str_eq(c->zero.offload_param.device, "none");
+    ck_assert_str_eq(c->zero.offload_optimizer.device, "none");
+    ck_assert_str_eq(c->csv.job_name, "");
+    ck_assert(!c->zero.offload_param.nvme_path);
+    ck_assert(mentions(&c->resolved_auto, "zero_optimization.offload_param.device = \"none\" (auto: default)"));
+    zt_config_destroy(c);
+}
+END_TEST
+
+START_TEST(an_unknown_kind_of_warm_up_is_deepspeeds) {
+    struct zt_config *c = CONFIG("\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_type\": \"cosine\"}}");
+    ck_assert(mentions(&c->notes, "scheduler.params.warmup_type: \"cosine\" is unknown and read as \"log\""));
+    ck_assert(param(c, "scheduler.params.warmup_type") == 1);
+    zt_config_destroy(c);
+}
+END_TEST
+
+START_TEST(a_removed_section_that_is_bare_is_off) {
+    struct zt_config *c = CONFIG(
+        "\"compression_training\": {\"weight_quantization\": {\"shared_parameters\": {}, \"different_groups\": {}}}");
+    zt_config_destroy(c); /* test_refused.c: with a switch that is on */
 }
 END_TEST
 
@@ -158,6 +192,9 @@ END_TEST
 int main(void) {
     const TTest *const cases[] = { offload_is_read,
                                    the_loss_scale_of_fp16_is_read,
+                                   auto_is_the_default_in_sections_of_deepspeed,
+                                   an_unknown_kind_of_warm_up_is_deepspeeds,
+                                   a_removed_section_that_is_bare_is_off,
                                    the_flops_profiler_turns_the_timers_on,
                                    monitors_are_read,
                                    offload_does_not_bind_a_plan_that_is_chosen_later,

@@ -40,6 +40,10 @@ START_TEST(syntax_errors_say_line_and_column) {
         { "{\"train_batch_size\": 'a'}", ":1:22:|double quotes" },
         { "{\"train_batch_size\" 8}", ":1:21:|':'" },
         { "{\"log_level\": debug}", ":1:15:|without quotes" },
+        { "{\"train_batch_size\": BATCH_SIZE, \"optimizer\": {\"type\": adam w # x\n},\n\"seed\": SEED}",
+          ":1:22: a text without quotes: BATCH_SIZE;|:1:56: a text without quotes: adam w;|:3:9: a text without "
+          "quotes: "
+          "SEED;" },
         { "{\"log_level\": True}", ":1:15:|without quotes|write true" },
         { "{\"fp16\": {\"enabled\": None}}", "without quotes|write null" },
         { "{\"log_level\": Truth}", "without quotes|put double quotes" },

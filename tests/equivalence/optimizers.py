@@ -6,7 +6,7 @@
 Every optimizer: ddp, zero1, zero2 and zero3 on two thread ranks leave equal model files, with the losses of one rank; pipeline stages
 give them too; any number of threads leaves the same bits; a run that goes on from a checkpoint is the run that did not stop. The average
 (ztrain.ema) is that of the weights of the checkpoints. A plateau lowers the rate, in a run that goes on too. The step line has the rates
-of the next step. MODULE: ztrain-cuda.so of the emulated device, on which two ranks and one train alike and have the host's losses.
+of the next step. Cycles move the momentum, of SGD and RMSprop too. MODULE: ztrain-cuda.so of the emulated device, on which two ranks and one train alike and have the host's losses.
 Needs only Python's standard library. Exit status 0: all hold, 1: one does not.
 """
 import json
@@ -235,6 +235,29 @@ def step_line(program, source, tmp):
           "step line: OneCycle's momentum moves")
 
 
+# the momentum moves, that of SGD though the config gives none
+CYCLES = {
+    "OneCycleLR": ({"type": "OneCycleLR", "params": {"max_lr": 0.05}}, {"type": "SGD", "params": {"lr": 0.01, "nesterov": False}}),
+    "CyclicLR": ({"type": "CyclicLR", "params": {"base_lr": 0.001, "max_lr": 0.004, "step_size_up": 2, "mode": "triangular2"}},
+                 {"type": "RMSprop", "params": {"centered": True}}),
+}
+
+
+def cycles(program, source, tmp):
+    """PyTorch's cycles in whole runs: the momentum of the step line, layouts, going on"""
+    for name, (rule, optimizer) in CYCLES.items():
+        (tmp / name).mkdir()
+        b = Bench(program, source, tmp / name, "mlp-wine-sklearn", "--steps", "8", *sets(
+            f"scheduler={json.dumps(rule)}", f"optimizer={json.dumps(optimizer)}", "steps_per_print=1", "ztrain.checkpoint.every_steps=4"))
+        out = b.run()
+        momenta = [float(m[1]) for m in re.finditer(r"^step=\d+, skipped=0, lr=\[\S+\], mom=\[(\S+)\]$", b.says, re.M)]
+        check(out and len(momenta) == 9 and momenta[0] == rule["params"].get("max_momentum", 0.95 if name == "OneCycleLR" else 0.9) and
+              min(momenta) < momenta[0], f"{name}: the step line has the momentum that moves ({momenta})")
+        goes_on(b, name, out, 4)
+        split = b.run(*thread_ranks(2, "zero_optimization.stage=2", "train_micro_batch_size_per_gpu=null", "gradient_accumulation_steps=1"))
+        check(split and worst(split, out) < 1e-5, f"{name}: two ranks of ZeRO 2 have the losses of one (worst {worst(split, out):.1e})")
+
+
 def device(program, source, tmp, module):
     """the emulated device: one rank has the losses of the host; two ranks in every stage leave the same bits"""
     (tmp / "device").mkdir()
@@ -253,6 +276,11 @@ def device(program, source, tmp, module):
         a, c = tensors(host / "checkpoints/step-6/optimizer.safetensors"), tensors(one / "checkpoints/step-6/optimizer.safetensors")
         off = max(abs(x - y) for k in a if k.endswith(".ema") for x, y in zip(a[k], c[k]))
         check(off < 1e-5, f"{name}: averages on the device are those of the host (off by {off:.1e})")
+    for name, (rule, optimizer) in CYCLES.items():
+        b = Bench(tmp / "device/ztrain", source, tmp / "device", "mlp-wine-sklearn", "--steps", "8", *sets(
+            f"scheduler={json.dumps(rule)}", f"optimizer={json.dumps(optimizer)}"))
+        host, there = (b.run("--device", d, out=tmp / f"device/{name}-{d}") for d in ("cpu", "cuda"))
+        check(host and there and worst(there, host) < 1e-5, f"{name}: losses on the device are those of the host")
     rule = {"type": "ReduceLROnPlateau", "params": {"patience": 0, "factor": 0.5, "threshold": 0.9}}
     b = Bench(tmp / "device/ztrain", source, tmp / "device", "mlp-wine-sklearn", "--epochs", "5", *sets(f"scheduler={json.dumps(rule)}"))
     host, there = (b.run("--device", d, out=tmp / f"device/on-{d}") for d in ("cpu", "cuda"))
@@ -302,7 +330,7 @@ def main():
         if len(sys.argv) == 4:
             device(program, source, tmp, sys.argv[3])
         else:
-            for test in (layouts, average, evaluated, plateau, refused, step_line):
+            for test in (layouts, average, evaluated, plateau, refused, step_line, cycles):
                 test(program, source, tmp)
     print(f"{checks - len(failures)} passed, {len(failures)} failed")
     return 1 if failures else 0

@@ -175,6 +175,49 @@ def restarts_lr(base, o, count):
     return rates
 
 
+def one_cycle_lr(o, count):
+    """(rates, momenta): torch's phases; past the end, where torch raises an error, the last ones"""
+    total = o["total_steps"] if "total_steps" in o else o["epochs"] * o["steps_per_epoch"]
+    part, top, least, most = o.get("pct_start", 0.3), o["max_lr"], o.get("base_momentum", 0.85), o.get("max_momentum", 0.95)
+    start = top / o.get("div_factor", 25.0)
+    phases = [(part * total - 1, start, top, most, least)]
+    if o.get("three_phase"):
+        phases += [(2 * part * total - 2, top, start, least, most), (total - 1, start, start / o.get("final_div_factor", 1e4), most, most)]
+    else:
+        phases += [(total - 1, top, start / o.get("final_div_factor", 1e4), least, most)]
+
+    def anneal(a, b, at):
+        return (b - a) * at + a if o.get("anneal_strategy") == "linear" else b + (a - b) / 2 * (math.cos(math.pi * at) + 1)
+
+    rates, momenta = [], []
+    for t in range(count):
+        t, begin = min(t, total - 1), 0
+        for end, lr0, lr1, momentum0, momentum1 in phases:
+            if t <= end or end == total - 1:
+                rates.append(anneal(lr0, lr1, (t - begin) / (end - begin)))
+                momenta.append(anneal(momentum0, momentum1, (t - begin) / (end - begin)))
+                break
+            begin = end
+    return rates, momenta
+
+
+def cyclic_lr(o, count):
+    """(rates, momenta)"""
+    up = o.get("step_size_up", 2000)
+    total = up + o.get("step_size_down", up)
+    low, high, least, most = o["base_lr"], o["max_lr"], o.get("base_momentum", 0.8), o.get("max_momentum", 0.9)
+    rates, momenta = [], []
+    for t in range(count):
+        cycle = math.floor(1 + t / total)
+        x = 1 + t / total - cycle
+        height = x / (up / total) if x <= up / total else (x - 1) / (up / total - 1)
+        mode = o.get("mode", "triangular")
+        scale = 1 / 2.0 ** (cycle - 1) if mode == "triangular2" else o.get("gamma", 1) ** t if mode == "exp_range" else 1
+        rates.append(low + (high - low) * height * scale)
+        momenta.append(most - (most - least) * height * scale)
+    return rates, momenta
+
+
 def plateau(base, o, values):
     """rates after each value"""
     best = math.inf if o.get("mode", "min") == "min" else -math.inf
@@ -215,6 +258,16 @@ RULES = [
     (restarts_lr, "CosineAnnealingWarmRestarts", 0.1, {"T_0": 30}),
     (restarts_lr, "CosineAnnealingWarmRestarts", 0.1, {"T_0": 7, "T_mult": 3, "eta_min": 0.002}),
 ]
+CYCLES = [
+    (one_cycle_lr, "OneCycleLR", {"max_lr": 0.1, "total_steps": 150}),
+    (one_cycle_lr, "OneCycleLR", {"max_lr": 0.02, "epochs": 4, "steps_per_epoch": 40, "pct_start": 0.25, "anneal_strategy": "linear",
+                                  "base_momentum": 0.5, "max_momentum": 0.75, "div_factor": 10, "final_div_factor": 100}),
+    (one_cycle_lr, "OneCycleLR", {"max_lr": 0.3, "total_steps": 190, "pct_start": 0.4, "three_phase": True}),
+    (cyclic_lr, "CyclicLR", {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 30}),
+    (cyclic_lr, "CyclicLR", {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 16, "step_size_down": 32, "mode": "triangular2",
+                             "base_momentum": 0.25, "max_momentum": 0.75}),
+    (cyclic_lr, "CyclicLR", {"base_lr": 1e-4, "max_lr": 0.2, "step_size_up": 20, "mode": "exp_range", "gamma": 0.99}),
+]
 PLATEAUS = [
     {}, {"patience": 2, "factor": 0.5}, {"patience": 1, "factor": 0.5, "cooldown": 3, "threshold": 0.02},
     {"patience": 0, "factor": 0.3, "min_lr": 1e-3, "threshold_mode": "abs", "threshold": 0.05}, {"patience": 1, "factor": 0.9, "eps": 0.02},
@@ -227,7 +280,9 @@ def rules():
     losses = (2 / (1 + 0.2 * np.arange(60)) + rng.normal(size=60) * 0.05).tolist()
     return {"about": "tests/optim/make_tables.py: float64",
             "schedules": [{"optimizer_lr": base, "scheduler": {"type": type_, "params": o}, "lr": rule(base, o, 200)}
-                          for rule, type_, base, o in RULES],
+                          for rule, type_, base, o in RULES] +
+                         [dict(zip(("optimizer_lr", "scheduler", "lr", "momentum"), (0.1, {"type": type_, "params": o}, *rule(o, 200))))
+                          for rule, type_, o in CYCLES],
             "values": losses,
             "plateaus": [{"optimizer_lr": 0.1, "scheduler": {"type": "ReduceLROnPlateau", "params": o}, "lr": plateau(0.1, o, losses)}
                          for o in PLATEAUS]}

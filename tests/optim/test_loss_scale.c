@@ -15,7 +15,7 @@ static struct zt_scaling begin(const cJSON *fp16) {
     config.fp16.initial_scale_power = (int)number_or(fp16, "initial_scale_power", 16);
     config.fp16.loss_scale_window = (int64_t)number_or(fp16, "loss_scale_window", 1000);
     config.fp16.hysteresis = (int64_t)number_or(fp16, "hysteresis", 2);
-    config.fp16.min_loss_scale = (int64_t)number_or(fp16, "min_loss_scale", 1);
+    config.fp16.min_loss_scale = number_or(fp16, "min_loss_scale", 1);
     config.fp16.consecutive_hysteresis = cJSON_IsTrue(cJSON_GetObjectItem(fp16, "consecutive_hysteresis"));
     return zt_scaling_of(&config);
 }
@@ -78,10 +78,27 @@ START_TEST(a_static_scale_and_none_stay) {
 }
 END_TEST
 
+/* 0 is no bound of its own: the scale ends where fp32 does. A fraction is a bound as an integer is. */
+START_TEST(the_least_scale_may_be_a_fraction_or_nothing) {
+    static const struct { double least, end; } cases[] = { { 0.1, 0.1 }, { 0.25, 0.25 }, { 0, 0x1p-126 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct zt_config config = {
+            .fp16 = { .enabled = true, .initial_scale_power = 2, .loss_scale_window = 1000, .hysteresis = 1 }
+        };
+        config.fp16.min_loss_scale = cases[i].least;
+        struct zt_scaling s = zt_scaling_of(&config);
+        for (int step = 0; step < 200 && s.event != ZT_SCALE_AT_MINIMUM; step++)
+            zt_scaling_step(&s, 1);
+        ck_assert(s.event == ZT_SCALE_AT_MINIMUM && s.scale == cases[i].end);
+    }
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("loss_scale");
     tcase_add_test(cases, the_scale_is_deepspeeds_at_every_step);
     tcase_add_test(cases, the_log_of_a_long_run_repeats_after_1002_steps);
     tcase_add_test(cases, a_static_scale_and_none_stay);
+    tcase_add_test(cases, the_least_scale_may_be_a_fraction_or_nothing);
     return test_run("loss_scale", cases);
 }

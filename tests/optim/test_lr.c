@@ -44,6 +44,14 @@ static int follow(const char *name) {
             check_near(rate.beta1, cJSON_GetArrayItem(wanted, 0)->valuedouble, "beta1", schedule, update);
             check_near(rate.beta2, cJSON_GetArrayItem(wanted, 1)->valuedouble, "beta2", schedule, update++);
         }
+        update = 0;
+        cJSON_ArrayForEach(wanted, cJSON_GetObjectItem(entry, "momentum")) {
+            struct zt_rate rate = zt_rate_at(config, NULL, 0, update);
+            check_near(rate.beta1, wanted->valuedouble, "beta1", schedule, update);
+            check_near(rate.momentum, wanted->valuedouble, "momentum", schedule, update);
+            check_near(rate.beta2, 0.999, "beta2", schedule, update++);
+        }
+        ck_assert(config->optimizer.momentum_moves == (update == 200));
         zt_config_destroy(config);
         schedule++;
     }
@@ -57,7 +65,7 @@ START_TEST(every_schedule_gives_the_rates_of_deepspeed) {
 END_TEST
 
 START_TEST(every_schedule_gives_the_rates_of_torch) {
-    ck_assert_int_eq(follow("lr-schedules-torch.json"), 15);
+    ck_assert_int_eq(follow("lr-schedules-torch.json"), 21);
 }
 END_TEST
 
@@ -175,6 +183,9 @@ START_TEST(a_schedule_continues_behind_the_last_update) {
         { "CosineAnnealingLR", "\"T_max\": 20", "last_epoch", false },
         { "MultiStepLR", "\"milestones\": [5, 9]", "last_epoch", false },
         { "CosineAnnealingWarmRestarts", "\"T_0\": 4, \"T_mult\": 2", "last_epoch", false },
+        { "OneCycleLR", "\"max_lr\": 1, \"total_steps\": 40", "last_epoch", false },
+        { "CyclicLR", "\"base_lr\": 0, \"max_lr\": 1, \"step_size_up\": 9, \"mode\": \"triangular2\"", "last_epoch",
+          false },
     };
     static const char rule[] =
         "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.1}}, "
@@ -231,6 +242,25 @@ static double falling_height(const char *more) {
     zt_config_destroy(config);
     return height;
 }
+
+/* max_lr, its 25th at the start, and behind the end the last rate; cycle_momentum false leaves the betas. */
+START_TEST(a_cycle_of_torch_has_the_steps_of_the_run) {
+    struct zt_config *config = config_of(
+        "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.5}}, \"scheduler\": {\"type\": \"OneCycleLR\", "
+        "\"params\": {\"max_lr\": \"auto\", \"cycle_momentum\": false, \"epochs\": 3}}");
+    ck_assert_int_eq(config->scheduler.total_num_steps, 0);
+    ck_assert(
+        config->without_effect.count == 1 &&
+        strstr(config->without_effect.at[0], "scheduler.params.epochs = 3 (read with epochs and steps_per_epoch"));
+    config->scheduler.total_num_steps = 20;
+    check_near(zt_rate_at(config, NULL, 0, 0).lr, 0.02, "lr", 0, 0);
+    check_near(zt_rate_at(config, NULL, 0, 5).lr, 0.5, "lr", 0, 5);
+    check_near(zt_rate_at(config, NULL, 0, 19).lr, 2e-6, "lr", 0, 19);
+    check_near(zt_rate_at(config, NULL, 0, 500).lr, 2e-6, "lr", 0, 500);
+    ck_assert(zt_rate_at(config, NULL, 0, 5).beta1 == 0.9 && !config->optimizer.momentum_moves);
+    zt_config_destroy(config);
+}
+END_TEST
 
 START_TEST(falling_stairs_are_those_of_the_rise_unless_they_are_given) {
     check_near(falling_height(""), 0.8, "lr", 0, 11);
@@ -298,6 +328,7 @@ int main(void) {
     tcase_add_test(cases, without_a_scheduler_the_optimizers_own_rate_holds);
     tcase_add_test(cases, rules_are_found_whatever_the_case);
     tcase_add_test(cases, warmup_runs_one_update_late);
+    tcase_add_test(cases, a_cycle_of_torch_has_the_steps_of_the_run);
     tcase_add_test(cases, falling_stairs_are_those_of_the_rise_unless_they_are_given);
     tcase_add_test(cases, a_list_gives_each_group_its_rates);
     return test_run("lr", cases);

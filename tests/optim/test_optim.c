@@ -290,6 +290,41 @@ START_TEST(the_rates_of_muon_follow_lr_where_it_is_given) {
 }
 END_TEST
 
+/* A schedule gives the momentum, whatever the config has; at 0 PyTorch leaves the buffer. */
+START_TEST(a_momentum_that_a_schedule_moves_is_that_of_the_update) {
+    static const struct {
+        const char *type, *params;
+        double wanted; /* weight, from 0, after gradients of 1 and lr 1 with the momenta 0.5, 0.75, 0 and 0.25 */
+    } cases[] = {
+        { "SGD", "", -(1 + (0.75 + 1) + 1 + (0.25 * 1.75 + 1)) },
+        { "SGD", "\"momentum\": 0.9, \"nesterov\": true",
+          -(1 + 0.5 + (1 + 0.75 * (0.75 + 1)) + 1 + (1 + 0.25 * (0.25 * 1.75 + 1))) },
+        { "RMSprop", "\"alpha\": 0, \"eps\": 0", -(1 + (0.75 + 1) + 1 + (0.25 * 1.75 + 1)) },
+        { "RMSprop", "\"alpha\": 0, \"eps\": 0, \"momentum\": 0.9", -(1 + (0.75 + 1) + 1 + (0.25 * 1.75 + 1)) },
+    };
+    static const double momenta[] = { 0.5, 0.75, 0, 0.25 };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct zt_config *config = config_of(
+            "\"optimizer\": {\"type\": \"%s\", \"params\": {%s}}, \"scheduler\": {\"type\": \"CyclicLR\", "
+            "\"params\": {\"base_lr\": 1, \"max_lr\": 1}}",
+            cases[i].type, cases[i].params);
+        const struct zt_optimizer *row = zt_optimizer_find(cases[i].type);
+        const int states = row->states_used(&config->optimizer);
+        float p = 0, s[2] = { 0 };
+        ck_assert_int_eq(states, strcmp(cases[i].type, "SGD") == 0 ? 1 : 2);
+        for (int step = 0; step < 4; step++) {
+            struct zt_update u = {
+                .config = &config->optimizer, .lr = 1, .step = step + 1, .grad_scale = 1, .momentum = momenta[step]
+            };
+            apply(row, &u, &p, &(float){ 1 }, (float *const[]){ &s[0], &s[1] }, 1);
+        }
+        ck_assert_msg((double)p == cases[i].wanted, "%s {%s}: %.9g, wants %.9g", cases[i].type, cases[i].params,
+                      (double)p, cases[i].wanted);
+        zt_config_destroy(config);
+    }
+}
+END_TEST
+
 START_TEST(sgd_without_momentum_needs_no_state) {
     const struct zt_optimizer *sgd = zt_optimizer_find("SGD");
     struct zt_config *config = config_of("\"optimizer\": {\"type\": \"SGD\"}");
@@ -424,6 +459,7 @@ int main(void) {
     tcase_add_test(cases, a_matrix_with_its_inputs_first_gets_the_transposed_update);
     tcase_add_test(cases, muon_leaves_token_tables_and_heads_to_adam);
     tcase_add_test(cases, the_rates_of_muon_follow_lr_where_it_is_given);
+    tcase_add_test(cases, a_momentum_that_a_schedule_moves_is_that_of_the_update);
     tcase_add_test(cases, sgd_without_momentum_needs_no_state);
     tcase_add_test(cases, cutting_a_slice_anywhere_leaves_the_bits);
     tcase_add_test(cases, a_nan_gradient_reaches_the_weight);

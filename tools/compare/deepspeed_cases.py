@@ -74,9 +74,9 @@ ENGINE = [
 ]
 
 
-def scheduled(kind, **params):
-    name = f"AdamW, {kind}" + (f", {params['warmup_type']}" if "warmup_type" in params else "")
-    return with_optimizer(name, "AdamW", ADAM, networks=("MLP",), scheduler={"type": kind, "params": params})
+def scheduled(kind, optimizer="AdamW", values=ADAM, **params):
+    name = f"{optimizer}, {kind}" + (f", {params['warmup_type']}" if "warmup_type" in params else "")
+    return with_optimizer(name, optimizer, values, networks=("MLP",), scheduler={"type": kind, "params": params})
 
 
 SCHEDULES = [
@@ -89,6 +89,12 @@ SCHEDULES = [
               decay_lr_rate=0.1, cycle_min_mom=0.7, cycle_max_mom=0.95, decay_mom_rate=0.01),
     scheduled("LRRangeTest", lr_range_test_min_lr=1e-3, lr_range_test_step_size=4, lr_range_test_step_rate=0.5,
               lr_range_test_staircase=False),
+    scheduled("OneCycleLR", max_lr=8e-3, total_steps=20),
+    scheduled("OneCycleLR", "SGD", {"lr": 0.05}, max_lr=0.2, epochs=4, steps_per_epoch=5, pct_start=0.4, anneal_strategy="linear", three_phase=True),
+    scheduled("CyclicLR", "SGD", {"lr": 0.05, "momentum": 0.9, "nesterov": True}, base_lr=0.02, max_lr=0.1, step_size_up=3, step_size_down=5,
+              mode="triangular2"),
+    scheduled("CyclicLR", "RMSprop", {"lr": 1e-3}, base_lr=1e-4, max_lr=5e-4, step_size_up=4, mode="exp_range", gamma=0.95),
+    scheduled("MultiStepLR", "SGD", {"lr": 0.05, "momentum": 0.9}, milestones=[6, 12]),
 ]
 
 CASES = OPTIMIZERS + ENGINE + SCHEDULES

@@ -211,16 +211,28 @@ static bool chain(struct zt_derived *d, const char *const *names, int count) {
     return d->steps > 0;
 }
 
-/* The contents of a parameter that is lost: from an earlier row, else by the inverse of each step, last to first. */
+/* The element of the parameter for one of the initializer: the inverse of each step, last to first. */
+static double invert_element(const struct zt_derived *d, double y) {
+    for (int k = d->steps - 1; k >= 0; k--)
+        y = d->step[k].op->inverse ? d->step[k].op->inverse(y) : y - d->step[k].constant;
+    return y;
+}
+
+bool zt_derived_invert(const struct zt_derived *d, const float *made, int64_t count, float *parameter) {
+    bool ok = !d->repeated.index && d->steps > 0;
+    for (int k = 0; k < d->steps; k++)
+        ok &= d->step[k].op->inverse || strcmp(d->step[k].op->torch, "add") == 0;
+    for (int64_t i = 0; ok && i < count; i++)
+        parameter[i] = (float)invert_element(d, (double)made[i]);
+    return ok;
+}
+
+/* The contents of a parameter that is lost: from an earlier row, else by the inverses. */
 static const void *invert(const struct search *s, const struct zt_derived *d, const struct zt_value *v) {
     const int64_t count = zt_shape_count(&v->shape);
     char *to = zt_arena_alloc(s->arena, (size_t)count * zt_dtype_bytes(v->dtype) + 1);
-    for (int64_t i = 0; i < count; i++) {
-        double y = zt_load_double(v->dtype, v->data, i);
-        for (int k = d->steps - 1; k >= 0; k--)
-            y = d->step[k].op->inverse(y);
-        zt_store_double(v->dtype, to, i, y);
-    }
+    for (int64_t i = 0; i < count; i++)
+        zt_store_double(v->dtype, to, i, invert_element(d, zt_load_double(v->dtype, v->data, i)));
     return to;
 }
 

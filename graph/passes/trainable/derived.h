@@ -53,6 +53,10 @@ bool zt_derived_apply(struct zt_graph *g, const struct zt_op_table *table, const
 void zt_derived_compute(const struct zt_derived *d, const struct zt_value *v, enum zt_dtype dtype,
                         const void *parameter, void *to);
 
+/* Computes the parameter, in double precision, from `count` elements of the initializer, those of another file of the
+ * model. Returns false where the operations have no inverse. */
+bool zt_derived_invert(const struct zt_derived *d, const float *made, int64_t count, float *parameter);
+
 /* The parameter whose elements `v` repeats, or may repeat, so that the copies train separately; NULL: none. `listed`
  * comes from zt_torch_read_signature(). */
 const char *zt_derived_apart(struct zt_arena *arena, const struct zt_value *v, const struct zt_map *listed);

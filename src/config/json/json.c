@@ -16,6 +16,7 @@ struct scanner {
     int line, column; /* of `at` */
     int last_line;    /* where the last value or key ended */
     int depth, values;
+    bool broken; /* a value that is none was skipped */
     const struct zt_config_source *source;
     const char *option;
     struct zt_arena *arena;
@@ -304,6 +305,33 @@ static bool hint_word(struct scanner *s) {
     return zt_hint(s->err, "put double quotes around it");
 }
 
+/* The length of a text without quotes, which ends before a delimiter, a comment or the end of the line, without the
+ * spaces behind it. */
+static size_t word_length(const struct scanner *s) {
+    size_t n = 0, length = 0;
+    for (int c; (c = peek(s, n)) >= 0 && !strchr(",]}#\n", c) && !(c == '/' && strchr("/*", peek(s, n + 1))); n++)
+        length = isspace(c) ? length : n + 1;
+    return length;
+}
+
+/* Reports a text without quotes. Inside a file it is skipped, so that the next ones are reported too: a template has
+ * many. */
+static bool skip_word(struct scanner *s, struct zt_json_node *node) {
+    enum { SHOWN = 60 };
+    const size_t length = word_length(s);
+    char what[SHOWN + 80];
+    snprintf(what, sizeof what, "a text without quotes: %.*s; true, false and null are the only words",
+             (int)(length < SHOWN ? length : SHOWN), (const char *)s->text + s->at);
+    complain(s, what);
+    hint_word(s);
+    for (size_t i = 0; i < length; i++)
+        step(s);
+    s->last_line = s->line;
+    s->broken = true;
+    node->kind = ZT_JSON_NODE_NULL;
+    return s->depth > 0 && !s->option;
+}
+
 static bool read_word(struct scanner *s, struct zt_json_node *node) {
     static const char *const words[] = { "true", "false", "null" };
     for (size_t i = 0; i < 3; i++) {
@@ -325,8 +353,7 @@ static bool read_word(struct scanner *s, struct zt_json_node *node) {
         return expected(s, "a value");
     if (!isalpha(c) && c != '_')
         return expected(s, "a value");
-    complain(s, "a text without quotes; true, false and null are the only words");
-    return hint_word(s);
+    return skip_word(s, node);
 }
 
 /* Reads a key and the colon after it; NULL with an error. */
@@ -493,6 +520,8 @@ struct zt_json_node *zt_json_read(const struct zt_json_text *text, struct zt_are
                          .err = err };
     const int before = err->count;
     struct zt_json_node *root = read_file(&s);
+    if (s.broken)
+        return NULL;
     if (root)
         check_members(&s, root);
     return err->count == before || !text->option ? root : NULL;

@@ -17,6 +17,7 @@ union zt_coefficients zt_rank_coefficients(const struct zt_rank *r, const struct
         one.lr = rate.lr;
         one.beta1 = rate.beta1;
         one.beta2 = rate.beta2;
+        one.momentum = rate.momentum;
         one.lr_sum = zt_rank_lr_sum(r, group, u->step);
     }
     one.lr *= r->tensor_lr[tensor];

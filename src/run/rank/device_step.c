@@ -216,6 +216,7 @@ static bool write_table(struct zt_rank *r, int64_t first, struct zt_err *err) {
                                    .weight_decay = s->group_decay[g],
                                    .beta1 = rate.beta1,
                                    .beta2 = rate.beta2,
+                                   .momentum = rate.momentum,
                                    .step = first + i + 1,
                                    .matrix = s->group_matrix[g],
                                    .grad_scale = 1,
