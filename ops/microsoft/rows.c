@@ -25,6 +25,14 @@
     ROW(microsoft_range)                                                                                               \
     ROW(microsoft_rotary_embedding)                                                                                    \
     ROW(multi_head_attention)                                                                                          \
+    ROW(nchwc_average_pool)                                                                                            \
+    ROW(nchwc_conv)                                                                                                    \
+    ROW(nchwc_global_average_pool)                                                                                     \
+    ROW(nchwc_global_max_pool)                                                                                         \
+    ROW(nchwc_max_pool)                                                                                                \
+    ROW(nchwc_reorder_input)                                                                                           \
+    ROW(nchwc_reorder_output)                                                                                          \
+    ROW(nchwc_upsample)                                                                                                \
     ROW(nhwc_max_pool)                                                                                                 \
     ROW(qlinear_add)                                                                                                   \
     ROW(qlinear_average_pool)                                                                                          \
