@@ -157,6 +157,82 @@ START_TEST(names_must_be_one_things_name) {
 }
 END_TEST
 
+/* Adds as field `field` a sparse tensor "s" of 2 x 3 with the values 1.5 and -2; its indices have `rank` axes. */
+static void put_sparse(struct zt_text *to, unsigned field, const int64_t *indices, int rank) {
+    struct zt_text sparse = { 0 }, values = { 0 }, at = { 0 };
+    put_int(&values, 1, 2);
+    put_int(&values, 2, ZT_FLOAT);
+    put_string(&values, 8, "s");
+    put_bytes(&values, 9, (const float[]){ 1.5f, -2 }, 8);
+    put_int(&at, 1, 2);
+    if (rank == 2)
+        put_int(&at, 1, 2);
+    put_int(&at, 2, ZT_INT64);
+    put_bytes(&at, 9, indices, (size_t)rank * 16);
+    put_message(&sparse, 1, &values);
+    put_message(&sparse, 2, &at);
+    put_int(&sparse, 3, 2);
+    put_int(&sparse, 3, 3);
+    put_message(to, field, &sparse);
+}
+
+START_TEST(sparse_initializers_are_constants_with_zeros_between) {
+    const int64_t numbers[] = { 1, 5 }, places[] = { 0, 1, 1, 2 };
+    for (int rank = 1; rank <= 2; rank++) {
+        struct zt_text graph = { 0 };
+        put_sparse(&graph, 15, rank == 1 ? numbers : places, rank);
+        struct zt_onnx *model = read_good(&graph);
+        ck_assert_int_eq(value(model, "s")->origin, ZT_FROM_CONSTANT);
+        ck_assert_int_eq(value(model, "s")->shape.rank, 2);
+        ck_assert_mem_eq(value(model, "s")->data, ((float[]){ 0, 1.5f, 0, 0, 0, -2 }), 24);
+        zt_onnx_destroy(model);
+    }
+}
+END_TEST
+
+static void refuse_sparse(const int64_t *indices, int rank, const char *words) {
+    struct zt_text graph = { 0 };
+    put_sparse(&graph, 15, indices, rank);
+    refuse_graph(&graph, words);
+}
+
+START_TEST(a_sparse_attribute_is_written_out) {
+    struct zt_text graph = { 0 }, a = { 0 };
+    put_string(&a, 1, "sparse_value");
+    put_int(&a, 20, 11);
+    put_sparse(&a, 22, (const int64_t[]){ 0, 2 }, 1);
+    put_node(&graph, "constant", "Constant", NULL, NULL, "c", &a);
+    struct zt_onnx *model = read_good(&graph);
+    const struct zt_attr *sparse = zt_node_attr(model->graph->nodes[0], "sparse_value");
+    ck_assert_int_eq(sparse->type, ZT_ATTR_TENSOR);
+    ck_assert_mem_eq(sparse->tensor.data, ((float[]){ 1.5f, 0, -2, 0, 0, 0 }), 24);
+    ck_assert(!zt_onnx_stores(model, "c"));
+    zt_onnx_destroy(model);
+}
+END_TEST
+
+START_TEST(sparse_initializers_that_do_not_fit_are_refused_by_name) {
+    refuse_sparse((const int64_t[]){ 1, 6 }, 1, "tensor \"s\": index 1 is outside of its dims");
+    refuse_sparse((const int64_t[]){ 0, 1, 0, -1 }, 2, "tensor \"s\": index 1 is outside of its dims");
+    refuse_sparse((const int64_t[]){ 5, 5 }, 1, "tensor \"s\": index 1 is not behind the one before it");
+    struct zt_text graph = { 0 }, sparse = { 0 }, empty = { 0 }, at = { 0 };
+    put_int(&empty, 1, 0);
+    put_int(&empty, 2, ZT_FLOAT);
+    put_string(&empty, 8, "s");
+    put_int(&at, 1, 0);
+    put_int(&at, 2, ZT_INT64);
+    put_message(&sparse, 1, &empty);
+    put_message(&sparse, 2, &at);
+    put_int(&sparse, 3, UINT64_C(1) << 38);
+    put_message(&graph, 15, &sparse);
+    refuse_graph(&graph, "tensor \"s\": takes more than 1024 MiB, written out as [274877906944]");
+    put_string(&empty, 8, "s");
+    put_message(&sparse, 1, &empty);
+    put_message(&graph, 15, &sparse);
+    refuse_graph(&graph, "tensor \"s\": has no indices");
+}
+END_TEST
+
 START_TEST(a_cycle_is_refused_and_another_order_is_sorted) {
     struct zt_text graph = { 0 };
     put_node(&graph, "second", "Relu", "a", NULL, "b", NULL);
@@ -418,6 +494,9 @@ int main(void) {
     tcase_add_test(cases, tensors_that_contradict_themselves_are_refused_by_name);
     tcase_add_test(cases, a_tensor_without_elements_needs_no_data);
     tcase_add_test(cases, names_must_be_one_things_name);
+    tcase_add_test(cases, sparse_initializers_are_constants_with_zeros_between);
+    tcase_add_test(cases, a_sparse_attribute_is_written_out);
+    tcase_add_test(cases, sparse_initializers_that_do_not_fit_are_refused_by_name);
     tcase_add_test(cases, a_cycle_is_refused_and_another_order_is_sorted);
     tcase_add_test(cases, nodes_without_a_name_get_one_of_their_own);
     tcase_add_test(cases, an_attributes_type_says_what_it_holds);
