@@ -4,6 +4,13 @@
 #define ROWS(ROW)                                                                                                      \
     ROW(dynamic_quantize_matmul)                                                                                       \
     ROW(embed_layer_norm)                                                                                              \
+    ROW(experimental_affine)                                                                                           \
+    ROW(experimental_crop)                                                                                             \
+    ROW(experimental_dynamic_slice)                                                                                    \
+    ROW(experimental_image_scaler)                                                                                     \
+    ROW(experimental_parametric_softplus)                                                                              \
+    ROW(experimental_scaled_tanh)                                                                                      \
+    ROW(experimental_thresholded_relu)                                                                                 \
     ROW(fused_conv)                                                                                                    \
     ROW(fused_gemm)                                                                                                    \
     ROW(fused_matmul)                                                                                                  \

@@ -80,6 +80,8 @@ MICROSOFT = {
     "EmbedLayerNormalization without segments": ("""m (int32[2,3] i, float[5,4] w, float[7,4] p, float[4] g, float[4] b, int32[2,3] n) => (float[2,3,4] y)
         { y, k = com.microsoft.EmbedLayerNormalization(i, , w, p, , g, b, i, n) }""",
                                                  {k: v for k, v in EMBED_INPUTS.items() if k not in "jt"} | {"n": np.array([[6, 0, 1], [1, 2, 2]], np.int32)}),
+    "EmbedLayerNormalization without a mask": ("""m (int32[2,3] i, float[5,4] w, float[7,4] p, float[4] g, float[4] b) => (float[2,3,4] y, int32[2] k)
+        { y, k = com.microsoft.EmbedLayerNormalization(i, , w, p, , g, b) }""", {k: v for k, v in EMBED_INPUTS.items() if k not in "jt"}),
     "Attention with a mask of keys": (ATTENTION % ("2,3", "", "k"), ATTENTION_INPUTS | {"k": np.array([[1, 1, 0], [1, 1, 1]], np.int32)}),
     "Attention with a mask of lengths": (ATTENTION % ("2", ", scale = 0.3", "k"), ATTENTION_INPUTS | {"k": np.array([2, 3], np.int32)}),
     "Attention with a mask of rows": (ATTENTION % ("2,3,3", ", mask_filter_value = -2.0", "k"),
@@ -144,6 +146,22 @@ MICROSOFT = {
                       """m (float[2,3,8] x, float[8] b) => (float[2,3,4] y) { s = Add(x, b)  l, r = Split<axis = -1, num_outputs = 2>(s)
         g = com.microsoft.Gelu(r)  y = Mul(l, g) }"""),
 }
+
+# ONNX's experimental operators, in opset 9.
+IMAGE = {"x": (2, 3, 5, 6)}
+EXPERIMENTAL_MODELS = {
+    "Affine": ("m (float[3,4] x) => (float[3,4] y) { y = Affine<alpha = 0.5, beta = -1.5>(x) }", {"x": (3, 4)}),
+    "Crop": ("m (float[2,3,5,6] x) => (float[2,3,2,2] y) { y = Crop<border = [1, 2, 3, 1]>(x) }", IMAGE),
+    "Crop to a size": ("m (float[2,3,5,6] x) => (float[2,3,3,4] y) { y = Crop<border = [2, 1, 0, 0], scale = [3, 4]>(x) }", IMAGE),
+    "ImageScaler": ("m (float[2,3,5,6] x) => (float[2,3,5,6] y) { y = ImageScaler<bias = [0.5, -1.0, 2.0], scale = 0.25>(x) }", IMAGE),
+    "ParametricSoftplus": ("m (float[3,4] x) => (float[3,4] y) { y = ParametricSoftplus<alpha = 0.5, beta = 2.0>(x) }", {"x": (3, 4)}),
+    "ScaledTanh": ("m (float[3,4] x) => (float[3,4] y) { y = ScaledTanh<alpha = 1.5, beta = 0.5>(x) }", {"x": (3, 4)}),
+    "ThresholdedRelu of opset 9": ("m (float[3,4] x) => (float[3,4] y) { y = ThresholdedRelu<alpha = 0.5>(x) }", {"x": (3, 4)}),
+    "DynamicSlice": ("""m (float[5,6] x) => (float[2,6] y) { f = Constant<value = int64[1] {1}>()  t = Constant<value = int64[1] {3}>()
+        a = Constant<value = int64[1] {0}>()  y = DynamicSlice(x, f, t, a) }""", {"x": (5, 6)}),
+}
+MICROSOFT |= EXPERIMENTAL_MODELS
+EXPERIMENTAL = {text for text, _ in EXPERIMENTAL_MODELS.values()}
 
 # name: (text, words of the message)
 MICROSOFT_REFUSED = {
