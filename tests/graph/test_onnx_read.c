@@ -314,6 +314,28 @@ START_TEST(attributes_come_with_their_contents) {
 }
 END_TEST
 
+START_TEST(of_several_versions_of_a_domain_the_highest_counts) {
+    struct zt_text model = { 0 }, graph = { 0 }, opset = { 0 };
+    const uint64_t versions[] = { 12, 19, 0, 7 };
+    struct zt_err err = { 0 };
+    put_int(&model, 1, 8);
+    for (int i = 0; i < 4; i++) {
+        put_string(&opset, 1, i == 1 ? "ai.onnx" : "");
+        put_int(&opset, 2, versions[i]);
+        put_message(&model, 8, &opset);
+    }
+    put_sum(&graph);
+    put_message(&model, 7, &graph);
+    struct zt_onnx *read = read_file(write_file(&model), &err);
+    zt_text_finish(&model);
+    ck_assert_msg(read != NULL, "%s", err.text[0]);
+    ck_assert_int_eq(read->opset_count, 1);
+    ck_assert_int_eq(read->opsets[0].version, 19);
+    ck_assert_int_eq(read->graph->nodes[0]->opset, 19);
+    zt_onnx_destroy(read);
+}
+END_TEST
+
 START_TEST(headers_that_cannot_be_understood_are_refused) {
     static const struct {
         uint64_t ir, opset; /* 0: no import */
@@ -501,6 +523,7 @@ int main(void) {
     tcase_add_test(cases, nodes_without_a_name_get_one_of_their_own);
     tcase_add_test(cases, an_attributes_type_says_what_it_holds);
     tcase_add_test(cases, attributes_come_with_their_contents);
+    tcase_add_test(cases, of_several_versions_of_a_domain_the_highest_counts);
     tcase_add_test(cases, headers_that_cannot_be_understood_are_refused);
     tcase_add_test(cases, an_input_with_an_initializer_is_no_input);
     tcase_add_test(cases, external_data_are_found_checked_and_confined);
