@@ -33,12 +33,31 @@ def with_past(rows, mask, attributes):
             {"q": (2, 3, 4), "k": (2, rows, 4), "v": (2, rows, 4), "b": (12,), "pk": (2, 2, 3, 2), "pv": (2, 2, 3, 2), "m": mask})
 
 
+def past_part(rows, length, attributes):
+    """New rows behind the first `length` ones of 5 past rows, which the new ones fill; the present keys are 5 too, of which those in use are compared."""
+    return (f"""m (float[2,{rows},4] q, float[2,{rows},4] k, float[2,{rows},4] v, float[2,2,5,2] pk, float[2,2,5,2] pv, int32[1] n) =>
+        (float[2,{rows},4] y, float[2,2,{length + rows},2] sk, float[2,2,{length + rows},2] sv)
+        {{ y, nk, nv = com.microsoft.MultiHeadAttention<num_heads = 2{attributes}>(q, k, v, , , , pk, pv, n)
+          f = Constant<value = int64[1] {{0}}>()  t = Constant<value = int64[1] {{{length + rows}}}>()  a = Constant<value = int64[1] {{2}}>()
+          sk = Slice(nk, f, t, a)  sv = Slice(nv, f, t, a) }}""",
+            {"q": (2, rows, 4), "k": (2, rows, 4), "v": (2, rows, 4), "pk": (2, 2, 5, 2), "pv": (2, 2, 5, 2), "n": np.array([length], np.int32)})
+
+
 def groups(attributes, more="", inputs="", lengths="3, 3", present=True, given=()):
     """A prompt of 4 rows of 4 heads in 2 groups."""
     outs, names = ("float[2,4,64] y, float[2,2,4,16] nk, float[2,2,4,16] nv", "y, nk, nv") if present else ("float[2,4,64] y", "y")
     return (f"m ({GROUPS}{more}) => ({outs}) {{ {LENGTHS % (2, lengths, 4)} "
             f"{names} = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2{attributes}>(q, k, v, , , n, t{inputs}) }}",
             GROUP_INPUTS | dict(given))
+
+
+def buffer(last, total, attributes, more="", rows=1):
+    """New rows of 2 samples behind the first ones of 5 past rows: present keys are as many as the larger of 5 and the total."""
+    shape = f"float[2,2,{max(5, total)},16]"
+    return (f"""m (float[2,{rows},64] q, float[2,{rows},32] k, float[2,{rows},32] v, float[2,2,5,16] pk, float[2,2,5,16] pv, float[8,8] c, float[8,8] s, float[4] z) =>
+        (float[2,{rows},64] y, {shape} nk, {shape} nv) {{ {LENGTHS % (2, last, total)}
+          y, nk, nv = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2{attributes}>(q, k, v, pk, pv, n, t{more}) }}""",
+            {"q": (2, rows, 64), "k": (2, rows, 32), "v": (2, rows, 32), "pk": (2, 2, 5, 16), "pv": (2, 2, 5, 16), "z": (4,)} | CACHES)
 
 
 def fused_conv(activation, params="", added=""):
@@ -93,6 +112,9 @@ MICROSOFT = {
     "Attention of a mask of lengths and offsets": (ATTENTION % ("8", "", "k"), ATTENTION_INPUTS | {"k": np.array([2, 3, 0, 3, 6, 0, 3, 6], np.int32)}),
     "MultiHeadAttention with past keys": with_past(5, np.array([[1, 1, 0, 1, 0, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 1]], np.int32), ""),
     "MultiHeadAttention of one direction with past keys": with_past(3, np.array([[1, 1, 0, 1, 0, 1], [1, 1, 1, 1, 1, 1]], np.int32), ", unidirectional = 1"),
+    "MultiHeadAttention with a part of the past": past_part(1, 3, ""),
+    "MultiHeadAttention of both directions with a part of the past": past_part(2, 2, ""),
+    "MultiHeadAttention of one direction with a part of the past": past_part(2, 3, ", unidirectional = 1"),
     "MultiHeadAttention of keys by head": ("""m (float[2,3,4] q, float[2,2,5,2] k, float[2,2,5,2] v, float[12] b) => (float[2,3,4] y)
         { y = com.microsoft.MultiHeadAttention<num_heads = 2>(q, k, v, b) }""", {"q": (2, 3, 4), "k": (2, 2, 5, 2), "v": (2, 2, 5, 2), "b": (12,)}),
     "MultiHeadAttention of packed keys": ("""m (float[2,3,4] q, float[2,5,2,2,2] k, float[12] b) => (float[2,3,4] y)
@@ -135,6 +157,10 @@ MICROSOFT = {
         (float[1,2,64] y, float[1,2,5,16] nk, float[1,2,5,16] nv) {{ {LENGTHS % (1, "4", 5)}
           y, nk, nv = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2, do_rotary = 1, local_window_size = 3>(q, k, v, pk, pv, n, t, c, s) }}""",
                                            {"q": (1, 2, 64), "k": (1, 2, 32), "v": (1, 2, 32), "pk": (1, 2, 3, 16), "pv": (1, 2, 3, 16)} | CACHES),
+    "GroupQueryAttention with a part of the past": buffer("5, 3", 6, ", local_window_size = 3, softcap = 0.7"),
+    "GroupQueryAttention with a part of a large past": buffer("3, 1", 4, ", do_rotary = 1", ", c, s"),
+    "GroupQueryAttention with a part of the past and sinks": buffer("4, 3", 5, "", ", , , , , z"),
+    "GroupQueryAttention of a prompt into a buffer": buffer("1, 1", 2, ", do_rotary = 1", ", c, s", rows=2),
     "BiasSoftmax": ("""m (float[2,3,4,5] x, float[2,1,1,5] b) => (float[2,3,4,5] y)
         { y = com.microsoft.BiasSoftmax<axis = 3, is_inner_broadcast = 1>(x, b) }""", {"x": (2, 3, 4, 5), "b": (2, 1, 1, 5)},
                     "m (float[2,3,4,5] x, float[2,1,1,5] b) => (float[2,3,4,5] y) { s = Add(x, b)  y = Softmax<axis = 3>(s) }"),
@@ -174,10 +200,10 @@ MICROSOFT_REFUSED = {
         t = Constant<value = int64[3] {1, 2, 2}>()  u = Reshape(x, s)  v = Expand(u, t)
         y = com.microsoft.MultiHeadAttention<num_heads = 2, unidirectional = 1>(u, v, v) }""",
                                                    ["(MultiHeadAttention)", "one direction with 2 keys of 1 queries"]),
-    "GroupQueryAttention with a cache that is filled in part": ("""m (double[2] x) => (double[1,1,2] y) { s = Constant<value = int64[3] {1, 1, 2}>()
-        t = Constant<value = int64[4] {1, 1, 1, 2}>()  u = Reshape(x, s)  p = Reshape(x, t)  n = Constant<value = int32[1] {0}>()  m = Constant<value = int32 {2}>()
+    "GroupQueryAttention of more keys than there are": ("""m (double[2] x) => (double[1,1,2] y) { s = Constant<value = int64[3] {1, 1, 2}>()
+        t = Constant<value = int64[4] {1, 1, 1, 2}>()  u = Reshape(x, s)  p = Reshape(x, t)  n = Constant<value = int32[1] {2}>()  m = Constant<value = int32 {3}>()
         y = com.microsoft.GroupQueryAttention<num_heads = 1, kv_num_heads = 1>(u, u, u, p, p, n, m) }""",
-                                                                ["(GroupQueryAttention)", "only a part may be filled"]),
+                                                       ["(GroupQueryAttention)", "total_sequence_length is 3, of 1 past and 1 new rows"]),
     "GroupQueryAttention with a quantized cache": ("""m (double[2] x) => (double[1,1,2] y) { s = Constant<value = int64[3] {1, 1, 2}>()
         u = Reshape(x, s)  n = Constant<value = int32[1] {0}>()  m = Constant<value = int32 {1}>()
         y = com.microsoft.GroupQueryAttention<num_heads = 1, kv_num_heads = 1, k_quant_type = "PER_TENSOR">(u, u, u, , , n, m) }""",
