@@ -157,25 +157,6 @@ START_TEST(names_must_be_one_things_name) {
 }
 END_TEST
 
-/* Adds as field `field` a sparse tensor "s" of 2 x 3 with the values 1.5 and -2; its indices have `rank` axes. */
-static void put_sparse(struct zt_text *to, unsigned field, const int64_t *indices, int rank) {
-    struct zt_text sparse = { 0 }, values = { 0 }, at = { 0 };
-    put_int(&values, 1, 2);
-    put_int(&values, 2, ZT_FLOAT);
-    put_string(&values, 8, "s");
-    put_bytes(&values, 9, (const float[]){ 1.5f, -2 }, 8);
-    put_int(&at, 1, 2);
-    if (rank == 2)
-        put_int(&at, 1, 2);
-    put_int(&at, 2, ZT_INT64);
-    put_bytes(&at, 9, indices, (size_t)rank * 16);
-    put_message(&sparse, 1, &values);
-    put_message(&sparse, 2, &at);
-    put_int(&sparse, 3, 2);
-    put_int(&sparse, 3, 3);
-    put_message(to, field, &sparse);
-}
-
 START_TEST(sparse_initializers_are_constants_with_zeros_between) {
     const int64_t numbers[] = { 1, 5 }, places[] = { 0, 1, 1, 2 };
     for (int rank = 1; rank <= 2; rank++) {
