@@ -2,6 +2,7 @@
 #include "ops/kernel/rows.h"
 
 #define ROWS(ROW)                                                                                                      \
+    ROW(brevitas_quant)                                                                                                \
     ROW(dynamic_quantize_matmul)                                                                                       \
     ROW(embed_layer_norm)                                                                                              \
     ROW(experimental_affine)                                                                                           \
@@ -11,6 +12,7 @@
     ROW(experimental_parametric_softplus)                                                                              \
     ROW(experimental_scaled_tanh)                                                                                      \
     ROW(experimental_thresholded_relu)                                                                                 \
+    ROW(finn_quant)                                                                                                    \
     ROW(fused_conv)                                                                                                    \
     ROW(fused_gemm)                                                                                                    \
     ROW(fused_matmul)                                                                                                  \
@@ -40,6 +42,11 @@
     ROW(nchwc_reorder_input)                                                                                           \
     ROW(nchwc_reorder_output)                                                                                          \
     ROW(nchwc_upsample)                                                                                                \
+    ROW(nhwc_average_pool)                                                                                             \
+    ROW(nhwc_conv)                                                                                                     \
+    ROW(nhwc_global_average_pool)                                                                                      \
+    ROW(nhwc_global_max_pool)                                                                                          \
+    ROW(nhwc_internal_max_pool)                                                                                        \
     ROW(nhwc_max_pool)                                                                                                 \
     ROW(qlinear_add)                                                                                                   \
     ROW(qlinear_average_pool)                                                                                          \
@@ -50,6 +57,9 @@
     ROW(qlinear_sigmoid)                                                                                               \
     ROW(qlinear_softmax)                                                                                               \
     ROW(qlinear_where)                                                                                                 \
+    ROW(qonnx_conv)                                                                                                    \
+    ROW(qonnx_max_pool)                                                                                                \
+    ROW(qonnx_quant)                                                                                                   \
     ROW(quantized_attention)                                                                                           \
     ROW(quantized_gemm)                                                                                                \
     ROW(simplified_layer_norm)                                                                                         \

@@ -23,7 +23,7 @@ import onnx.reference
 import onnxruntime
 from onnx import numpy_helper
 
-from microsoft_models import EXPERIMENTAL, MICROSOFT, MICROSOFT_REFUSED
+from microsoft_models import EXPERIMENTAL, MICROSOFT, MICROSOFT_REFUSED, QONNX
 from microsoft_quantized import QUANTIZED
 
 onnxruntime.set_default_logger_severity(3)  # not the warnings about constants that no node reads
@@ -753,7 +753,7 @@ def main():
         for name, (text, shapes) in PREDICTED.items():
             if options.only in name:
                 report(name, check_predicted(options.ztrain, text, shapes, folder()))
-        for name, (text, inputs, *outputs) in MICROSOFT.items():
+        for name, (text, inputs, *outputs) in (MICROSOFT | QONNX).items():
             if options.only in f"com.microsoft {name}":
                 report(f"com.microsoft {name}", check_microsoft(options.ztrain, text, inputs, folder(), *outputs))
         for name, (text, inputs, *smooth) in QUANTIZED.items():

@@ -173,6 +173,41 @@ MICROSOFT = {
         g = com.microsoft.Gelu(r)  y = Mul(l, g) }"""),
 }
 
+
+# QONNX's Quant beside its formula, and derivatives beside those of the limits alone: name: (text, inputs, formula, smooth formula).
+LIMITS = """s = Constant<value = float[%s] {%s}>()  l = Constant<value = float {%g}>()  h = Constant<value = float {%g}>()  z = Constant<value = float {%g}>()
+    a = Mul(s, l)  b = Mul(s, h)  c = Max(x, a)  d = Min(c, b)"""
+
+
+def quant(domain, scales, limits, bits, zero="0", attributes=""):
+    """Limits of x / scale: those of the integers less the zero point."""
+    shape = "3,1,1" if "," in scales else "1"
+    head = "m (float[2,3,4,5] x) => (float[2,3,4,5] y) { " + LIMITS % (shape, scales, *limits, float(zero))
+    return (head + f"""  n = Constant<value = float {{{bits}}}>()  y = {domain}.Quant{attributes}(x, s, z, n) }}""", {"x": (2, 3, 4, 5)},
+            head + "  e = Div(d, s)  r = Round(e)  y = Mul(r, s) }", head + "  y = Identity(d) }")
+
+
+QONNX = {
+    "Quant of 4 bits": quant("onnx.brevitas", "0.2", (-8, 7), 4),
+    "Quant of 3 bits, narrow, by channel": quant("qonnx.custom_op.general", "0.3, 0.1, 0.45", (-3, 3), 3, "0", "<narrow = 1, signed = 1>"),
+    "Quant of 5 bits without sign": quant("finn.custom_op.general", "0.06", (-4, 27), 5, "4", '<signed = 0, rounding_mode = "ROUND">'),
+    "Quant of 8 bits": quant("onnx.brevitas", "0.01", (-128, 127), 8),
+    "Quant of 12 bits": quant("onnx.brevitas", "0.001", (-2048, 2047), 12),
+}
+LAST = "m (float[2,5,6,3] x, float[4,%s] w, float[4] b) => (float[2,n,m,4] y) { %s }"
+LAST_INPUTS = {"x": (2, 5, 6, 3), "b": (4,)}
+BACK = "t = Transpose<perm = [0,3,1,2]>(x)  %s  y = Transpose<perm = [0,2,3,1]>(%s)"
+MICROSOFT |= {
+    "channels last": (LAST % ("3,3,2", """c = com.ms.internal.nhwc.Conv<pads = [1,1,1,0]>(x, w, b)  d = com.ms.internal.nhwc.MaxPool<kernel_shape = [2,2]>(c)
+        e = com.ms.internal.nhwc.AveragePool<kernel_shape = [2,1]>(d)  f = com.ms.internal.nhwc.GlobalAveragePool(e)
+        g = com.ms.internal.nhwc.GlobalMaxPool(e)  h = Add(f, g)  y = Mul(e, h)"""), LAST_INPUTS | {"w": (4, 3, 3, 2)},
+                      LAST % ("3,3,2", BACK % ("""c = Conv<pads = [1,1,1,0]>(t, w, b)  d = MaxPool<kernel_shape = [2,2]>(c)
+        e = AveragePool<kernel_shape = [2,1]>(d)  f = GlobalAveragePool(e)  g = GlobalMaxPool(e)  h = Add(f, g)  p = Mul(e, h)""", "p"))),
+    "channels last in QONNX": (LAST % ("3,2,3", """c = qonnx.custom_op.channels_last.Conv<strides = [2,1]>(x, w, b)
+        y = qonnx.custom_op.channels_last.MaxPool<kernel_shape = [2,2]>(c)"""), LAST_INPUTS | {"w": (4, 3, 2, 3)},
+                               LAST % ("3,2,3", BACK % ("v = Transpose<perm = [0,3,1,2]>(w)  c = Conv<strides = [2,1]>(t, v, b)  d = MaxPool<kernel_shape = [2,2]>(c)", "d"))),
+}
+
 # ONNX's experimental operators, in opset 9.
 IMAGE = {"x": (2, 3, 5, 6)}
 EXPERIMENTAL_MODELS = {
@@ -208,6 +243,10 @@ MICROSOFT_REFUSED = {
         u = Reshape(x, s)  n = Constant<value = int32[1] {0}>()  m = Constant<value = int32 {1}>()
         y = com.microsoft.GroupQueryAttention<num_heads = 1, kv_num_heads = 1, k_quant_type = "PER_TENSOR">(u, u, u, , , n, m) }""",
                                                    ["(GroupQueryAttention)", "k_quant_type is not supported"]),
+    "Quant of half numbers of bits": ("""m (double[2] x) => (float[2] y) { u = Cast<to = 1>(x)  s = Constant<value = float {0.5}>()  z = Constant<value = float {0.0}>()
+        n = Constant<value = float {2.5}>()  y = onnx.brevitas.Quant(u, s, z, n) }""", ["(Quant)", "is no constant of 2 to 16"]),
+    "Quant rounded down": ("""m (double[2] x) => (float[2] y) { u = Cast<to = 1>(x)  s = Constant<value = float {0.5}>()  z = Constant<value = float {0.0}>()
+        n = Constant<value = float {4.0}>()  y = onnx.brevitas.Quant<rounding_mode = "FLOOR">(u, s, z, n) }""", ["(Quant)", 'rounding_mode "FLOOR"']),
     "an operator of onnxruntime": ("m (double[2] x) => (double[2] y) { y = com.microsoft.Inverse(x) }", ["com.microsoft.Inverse of onnxruntime"]),
     "MatMulNBits of 3 bits": ("""m (double[2] x) => (double[2,1] y) { b = Constant<value = uint8[1,1,6] {1, 2, 3, 4, 5, 6}>()  s = Constant<value = double[1,1] {1.0}>()
         t = Constant<value = int64[2] {2, 16}>()  v = Constant<value = int64[2] {2, 1}>()  u = Reshape(x, v)  w = Expand(u, t)

@@ -1,4 +1,9 @@
-/* com.microsoft.nchwc: convolutions and pools on tensors whose channels lie in blocks, which onnxruntime's optimizer
+/* Convolutions and pools on tensors in other orders than N C H W, as those of ONNX between reorders.
+ *
+ * com.ms.internal.nhwc (onnxruntime, where an execution provider asks for it) and qonnx.custom_op.channels_last (QONNX,
+ * where the weights are O H W I too): channels last, N H W C.
+ *
+ * com.microsoft.nchwc: convolutions and pools on tensors whose channels lie in blocks, which onnxruntime's optimizer
  * writes at level "all" (NchwcTransformer; kernels: MLAS, snchwc.cpp and reorder.cpp).
  *
  *     [N, C, H, W]  --ReorderInput-->  [N, C', H, W]  --ReorderOutput-->  [N, channels, H, W]
@@ -133,6 +138,41 @@ static void nchwc_upsample(struct zt_lowering *l) {
     ZT_LOWER_WITH(l, l->n->out[0], "Resize", attrs, nearest ? 3 : 2, l->n->in[0], -1, by);
 }
 
+/* ---- channels last ---- */
+
+/* The value with its channels, the last axis, behind the first axis; `back`: the reverse. */
+static int move_channels(struct zt_lowering *l, int out, int value, int rank, bool back) {
+    int64_t order[ZT_MAX_RANK] = { 0 };
+    for (int k = 1; k < rank; k++)
+        order[k] = back ? (k < rank - 1 ? k + 1 : 1) : k > 1 ? k - 1 : rank - 1;
+    return transpose(l, out, value, zt_arena_copy(l->g->arena, order, (size_t)rank * sizeof *order), rank);
+}
+
+/* The operator of ONNX of the same name; `last`: inputs whose channels are last (bitmask). */
+static void channels_last(struct zt_lowering *l, unsigned last) {
+    int in[3] = { -1, -1, -1 };
+    const int rank = zt_lower_first(l)->shape.rank;
+    for (int i = 0; i < l->n->in_count; i++) {
+        const struct zt_value *v = zt_in(l->g, l->x->node, i);
+        if (v && last >> i & 1 && (v->shape.rank != rank || rank < 3)) {
+            ZT_LOWER_FAIL(l, "\"%s\" has %d axes, wants %d", v->name, v->shape.rank, rank < 3 ? 3 : rank);
+            return;
+        }
+        in[i] = v && last >> i & 1 ? move_channels(l, -1, v->id, rank, false) : l->n->in[i];
+    }
+    const int y =
+        zt_lower(l, -1, &(struct zt_expand_node){ l->n->op_type, in, l->n->in_count, l->n->attr, l->n->attr_count });
+    move_channels(l, l->n->out[0], y, rank, true);
+}
+
+static void nhwc(struct zt_lowering *l) {
+    channels_last(l, 1);
+}
+
+static void nhwc_weights(struct zt_lowering *l) {
+    channels_last(l, 3);
+}
+
 /* ---- rows ---- */
 
 ZT_LOWERED(reorder_input)
@@ -140,6 +180,8 @@ ZT_LOWERED(reorder_output)
 ZT_LOWERED(nchwc_conv)
 ZT_LOWERED(same)
 ZT_LOWERED(nchwc_upsample)
+ZT_LOWERED(nhwc)
+ZT_LOWERED(nhwc_weights)
 
 static const struct zt_attr_spec input_attrs[] = { { "channels_last", ZT_ATTR_INT }, { 0 } };
 static const struct zt_attr_spec output_attrs[] = { { "channels", ZT_ATTR_INT, true },
@@ -170,10 +212,10 @@ static const struct zt_attr_spec upsample_attrs[] = {
     { "coordinate_transformation_mode", ZT_ATTR_STRING }, { "mode", ZT_ATTR_STRING }, { "scales", ZT_ATTR_INTS }, { 0 }
 };
 
-#define NCHWC_ROW(id, NAME, LEAST, MOST, EXPAND, ATTRS)                                                                \
+#define LAYOUT_ROW(id, DOMAIN, NAME, LEAST, MOST, EXPAND, ATTRS)                                                       \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
-        .domain = "com.microsoft.nchwc",                                                                               \
+        .domain = DOMAIN,                                                                                              \
         .since = 1,                                                                                                    \
         ZT_ONE_OUT(LEAST, MOST),                                                                                       \
         .in_types = { ZT_BIT(ZT_FLOAT) },                                                                              \
@@ -181,12 +223,24 @@ static const struct zt_attr_spec upsample_attrs[] = {
         .attrs = ATTRS,                                                                                                \
         .expand = EXPAND##_expand,                                                                                     \
     };
+#define BLOCKS "com.microsoft.nchwc"
+#define LAST   "com.ms.internal.nhwc"
+#define QONNX  "qonnx.custom_op.channels_last"
 
-NCHWC_ROW(nchwc_average_pool, "AveragePool", 1, 1, same, average_attrs)
-NCHWC_ROW(nchwc_conv, "Conv", 2, 4, nchwc_conv, conv_attrs)
-NCHWC_ROW(nchwc_global_average_pool, "GlobalAveragePool", 1, 1, same, NULL)
-NCHWC_ROW(nchwc_global_max_pool, "GlobalMaxPool", 1, 1, same, NULL)
-NCHWC_ROW(nchwc_max_pool, "MaxPool", 1, 1, same, max_attrs)
-NCHWC_ROW(nchwc_reorder_input, "ReorderInput", 1, 1, reorder_input, input_attrs)
-NCHWC_ROW(nchwc_reorder_output, "ReorderOutput", 1, 1, reorder_output, output_attrs)
-NCHWC_ROW(nchwc_upsample, "Upsample", 1, 1, nchwc_upsample, upsample_attrs)
+LAYOUT_ROW(nchwc_average_pool, BLOCKS, "AveragePool", 1, 1, same, average_attrs)
+LAYOUT_ROW(nchwc_conv, BLOCKS, "Conv", 2, 4, nchwc_conv, conv_attrs)
+LAYOUT_ROW(nchwc_global_average_pool, BLOCKS, "GlobalAveragePool", 1, 1, same, NULL)
+LAYOUT_ROW(nchwc_global_max_pool, BLOCKS, "GlobalMaxPool", 1, 1, same, NULL)
+LAYOUT_ROW(nchwc_max_pool, BLOCKS, "MaxPool", 1, 1, same, max_attrs)
+LAYOUT_ROW(nchwc_reorder_input, BLOCKS, "ReorderInput", 1, 1, reorder_input, input_attrs)
+LAYOUT_ROW(nchwc_reorder_output, BLOCKS, "ReorderOutput", 1, 1, reorder_output, output_attrs)
+LAYOUT_ROW(nchwc_upsample, BLOCKS, "Upsample", 1, 1, nchwc_upsample, upsample_attrs)
+
+LAYOUT_ROW(nhwc_average_pool, LAST, "AveragePool", 1, 1, nhwc, average_attrs)
+LAYOUT_ROW(nhwc_conv, LAST, "Conv", 2, 3, nhwc, conv_attrs)
+LAYOUT_ROW(nhwc_global_average_pool, LAST, "GlobalAveragePool", 1, 1, nhwc, NULL)
+LAYOUT_ROW(nhwc_global_max_pool, LAST, "GlobalMaxPool", 1, 1, nhwc, NULL)
+LAYOUT_ROW(nhwc_internal_max_pool, LAST, "MaxPool", 1, 1, nhwc, max_attrs)
+
+LAYOUT_ROW(qonnx_conv, QONNX, "Conv", 2, 3, nhwc_weights, conv_attrs)
+LAYOUT_ROW(qonnx_max_pool, QONNX, "MaxPool", 1, 1, nhwc, max_attrs)
