@@ -13,6 +13,49 @@
     ROW(experimental_scaled_tanh)                                                                                      \
     ROW(experimental_thresholded_relu)                                                                                 \
     ROW(finn_quant)                                                                                                    \
+    ROW(first_abs)                                                                                                     \
+    ROW(first_add)                                                                                                     \
+    ROW(first_and)                                                                                                     \
+    ROW(first_batch_norm)                                                                                              \
+    ROW(first_cast)                                                                                                    \
+    ROW(first_ceil)                                                                                                    \
+    ROW(first_clip)                                                                                                    \
+    ROW(first_concat)                                                                                                  \
+    ROW(first_div)                                                                                                     \
+    ROW(first_dropout)                                                                                                 \
+    ROW(first_elu)                                                                                                     \
+    ROW(first_equal)                                                                                                   \
+    ROW(first_exp)                                                                                                     \
+    ROW(first_floor)                                                                                                   \
+    ROW(first_gemm)                                                                                                    \
+    ROW(first_greater)                                                                                                 \
+    ROW(first_gru)                                                                                                     \
+    ROW(first_hard_sigmoid)                                                                                            \
+    ROW(first_instance_norm)                                                                                           \
+    ROW(first_leaky_relu)                                                                                              \
+    ROW(first_less)                                                                                                    \
+    ROW(first_log)                                                                                                     \
+    ROW(first_lstm)                                                                                                    \
+    ROW(first_max)                                                                                                     \
+    ROW(first_mean)                                                                                                    \
+    ROW(first_min)                                                                                                     \
+    ROW(first_mul)                                                                                                     \
+    ROW(first_neg)                                                                                                     \
+    ROW(first_or)                                                                                                      \
+    ROW(first_pad)                                                                                                     \
+    ROW(first_pow)                                                                                                     \
+    ROW(first_prelu)                                                                                                   \
+    ROW(first_reciprocal)                                                                                              \
+    ROW(first_relu)                                                                                                    \
+    ROW(first_reshape)                                                                                                 \
+    ROW(first_rnn)                                                                                                     \
+    ROW(first_selu)                                                                                                    \
+    ROW(first_sigmoid)                                                                                                 \
+    ROW(first_sqrt)                                                                                                    \
+    ROW(first_sub)                                                                                                     \
+    ROW(first_sum)                                                                                                     \
+    ROW(first_tanh)                                                                                                    \
+    ROW(first_xor)                                                                                                     \
     ROW(fused_conv)                                                                                                    \
     ROW(fused_gemm)                                                                                                    \
     ROW(fused_matmul)                                                                                                  \

@@ -23,7 +23,7 @@ import onnx.reference
 import onnxruntime
 from onnx import numpy_helper
 
-from microsoft_models import EXPERIMENTAL, MICROSOFT, MICROSOFT_REFUSED, QONNX
+from microsoft_models import MICROSOFT, MICROSOFT_REFUSED, OPSETS, QONNX
 from microsoft_quantized import QUANTIZED
 
 onnxruntime.set_default_logger_severity(3)  # not the warnings about constants that no node reads
@@ -501,8 +501,8 @@ def check_microsoft(ztrain, text, inputs, folder, outputs=None, smooth=None):
     """Outputs beside onnxruntime's of the same file, or of `outputs`, in float, and the derivative by each input in one direction beside
     differences of these, or of those of `smooth`."""
     model, reference, slope = (parse(t) for t in (text, outputs or text, smooth or outputs or text))
-    for m in (model, reference, slope):
-        m.opset_import[0].version = 14 if "LayerNormalization<axis = 1" in text else 9 if text in EXPERIMENTAL else 18
+    for m, t in ((model, text), (reference, outputs or text), (slope, smooth or outputs or text)):
+        m.opset_import[0].version = 14 if "LayerNormalization<axis = 1" in t else OPSETS.get(t, 18)
     feed = {k: v if isinstance(v, np.ndarray) else numbers(k, v).astype(np.float32) for k, v in inputs.items()}
     problem = check_outputs(ztrain, model, session_of(reference), feed, folder)
     return problem or check_direction(ztrain, model, session_of(slope), feed, folder)

@@ -222,7 +222,58 @@ EXPERIMENTAL_MODELS = {
         a = Constant<value = int64[1] {0}>()  y = DynamicSlice(x, f, t, a) }""", {"x": (5, 6)}),
 }
 MICROSOFT |= EXPERIMENTAL_MODELS
-EXPERIMENTAL = {text for text, _ in EXPERIMENTAL_MODELS.values()}
+
+# Forms before opset 7: name: (opset, text, inputs, the same in opset 18).
+X = {"x": (2, 3, 4, 5)}
+
+
+def form(opset, inputs, nodes, plain, shapes, result="2,3,4,5"):
+    head = f"m ({inputs}) => (float[{result}] y) {{ %s }}"
+    return opset, head % nodes, shapes, head % plain
+
+
+def of_x(opset, nodes, plain, result="2,3,4,5"):
+    return form(opset, "float[2,3,4,5] x", nodes, plain, X, result)
+
+
+FIRST_FORMS = {
+    "Add and Mul along an axis": form(6, "float[2,3,4,5] x, float[3] b, float[3,4] c", "h = Add<broadcast = 1, axis = 1>(x, b)  y = Mul<broadcast = 1, axis = 1>(h, c)",
+                                      """t = Constant<value = int64[2] {1, 2}>()  u = Constant<value = int64[1] {2}>()  b1 = Unsqueeze(b, t)  c1 = Unsqueeze(c, u)
+                                         h = Add(x, b1)  y = Mul(h, c1)""", X | {"b": (3,), "c": (3, 4)}),
+    "Sub and Div of the last axes": form(6, "float[2,3,4,5] x, float[4,5] b, float[1] c",
+                                         "h = Sub<broadcast = 1>(x, b)  k = Constant<value = float[5] {1, 2, 3, 4, 5}>()  d = Div<broadcast = 1, axis = 3>(h, k)  y = Mul<broadcast = 1, axis = 0>(d, c)",
+                                         "h = Sub(x, b)  k = Constant<value = float[5] {1, 2, 3, 4, 5}>()  d = Div(h, k)  y = Mul(d, c)", X | {"b": (4, 5), "c": (1,)}),
+    "Pow, Greater and Xor": form(6, "float[2,3,4,5] x, float[3] b", """e = Constant<value = float[1] {2}>()  p = Pow<broadcast = 1>(x, e)  g = Greater<broadcast = 1, axis = 1>(x, b)
+        i = Less<broadcast = 1, axis = 1>(p, b)  o = Xor(g, i)  f = Cast<to = 1>(o)  y = Add(p, f)""",
+                                 """e = Constant<value = float[1] {2}>()  t = Constant<value = int64[2] {1, 2}>()  c = Unsqueeze(b, t)  p = Pow(x, e)  g = Greater(x, c)
+        i = Less(p, c)  o = Xor(g, i)  f = Cast<to = 1>(o)  y = Add(p, f)""", X | {"b": (3,)}),
+    "PRelu and Gemm": form(6, "float[2,3,4,5] x, float[3] s, float[60,4] w, float[4] b", """p = PRelu(x, s)  f = Flatten(p)  y = Gemm<broadcast = 1, alpha = 0.5>(f, w, b)""",
+                           """t = Constant<value = int64[2] {1, 2}>()  u = Unsqueeze(s, t)  p = PRelu(x, u)  f = Flatten(p)  y = Gemm<alpha = 0.5>(f, w, b)""",
+                           X | {"s": (3,), "w": (60, 4), "b": (4,)}, "2,4"),
+    "BatchNormalization and Dropout": form(6, "float[2,3,4,5] x, float[3] s, float[3] b, float[3] m", """v = Abs(s)  n = BatchNormalization<is_test = 1, epsilon = 0.01>(x, s, b, m, v)
+        y, k = Dropout<is_test = 1>(n)""", "v = Abs(s)  y = BatchNormalization<epsilon = 0.01>(x, s, b, m, v)", X | {"s": (3,), "b": (3,), "m": (3,)}),
+    "BatchNormalization that trains": form(6, "float[2,3,4,5] x, float[3] s, float[3] b, float[3] m", "v = Abs(s)  y = BatchNormalization(x, s, b, m, v)",
+                                           """v = Abs(s)  a = Constant<value = int64[3] {0, 2, 3}>()  t = Constant<value = int64[2] {1, 2}>()  z = ReduceMean(x, a)  c = Sub(x, z)  q = Mul(c, c)
+        r = ReduceMean(q, a)  e = Constant<value = float {0.00001}>()  i = Add(r, e)  j = Sqrt(i)  d = Div(c, j)  s1 = Unsqueeze(s, t)  b1 = Unsqueeze(b, t)
+        f = Mul(d, s1)  g = Add(f, b1)  o = Constant<value = float {0.0}>()  h = Mul(m, o)  h1 = Unsqueeze(h, t)  y = Add(g, h1)""",
+                                           X | {"s": (3,), "b": (3,), "m": (3,)}),
+    "consumed inputs": of_x(5, """a = Tanh<consumed_inputs = [0]>(x)  b = Elu<alpha = 0.5, consumed_inputs = [0]>(a)  c = HardSigmoid<alpha = 0.3, beta = 0.4>(b)  d = Sum<consumed_inputs = [0, 0, 0]>(a, b, c)
+        e = Exp<consumed_inputs = [0]>(d)  f = Max(d, e)  y = Sigmoid(f)""",
+                            "a = Tanh(x)  b = Elu<alpha = 0.5>(a)  c = HardSigmoid<alpha = 0.3, beta = 0.4>(b)  d = Sum(a, b, c)  e = Exp(d)  f = Max(d, e)  y = Sigmoid(f)"),
+    "Clip, Cast and InstanceNormalization": form(5, "float[2,3,4,5] x, float[3] s, float[3] b", """n = InstanceNormalization<consumed_inputs = [0, 0, 0], epsilon = 0.01>(x, s, b)
+        c = Clip<min = -0.5>(n)  d = Clip<min = -1.0, max = 0.75>(c)  e = Cast<to = "DOUBLE">(d)  y = Cast<to = "FLOAT">(e)""",
+                                                 """n = InstanceNormalization<epsilon = 0.01>(x, s, b)  l = Constant<value = float {-0.5}>()  h = Constant<value = float {0.75}>()  y = Clip(n, l, h)""",
+                                                 X | {"s": (3,), "b": (3,)}),
+    "Reshape, Concat and Pad": of_x(1, """r = Reshape<shape = [0, -1, 5]>(x)  p = Pad<paddings = [0, 0, 1, 0, 0, 2], value = 0.5>(r)  y = Concat(p, p)""",
+                                    """s = Constant<value = int64[3] {0, -1, 5}>()  r = Reshape(x, s)  q = Constant<value = int64[6] {0, 0, 1, 0, 0, 2}>()  v = Constant<value = float {0.5}>()
+        p = Pad(r, q, v)  y = Concat<axis = 1>(p, p)""", "2,24,8"),
+    "LSTM and GRU": form(6, "float[4,2,3] x, float[1,8,3] w, float[1,8,2] r, float[1,6,2] v, float[1,6,2] q", """h, l = LSTM<hidden_size = 2, output_sequence = 1>(x, w, r)  a = Constant<value = int64[1] {1}>()
+        s = Squeeze<axes = [1]>(h)  k, y = GRU<hidden_size = 2, linear_before_reset = 1, output_sequence = 1>(s, v, q)""",
+                         """h, l = LSTM<hidden_size = 2>(x, w, r)  a = Constant<value = int64[1] {1}>()  s = Squeeze(h, a)  k, y = GRU<hidden_size = 2, linear_before_reset = 1>(s, v, q)""",
+                         {"x": (4, 2, 3), "w": (1, 8, 3), "r": (1, 8, 2), "v": (1, 6, 2), "q": (1, 6, 2)}, "1,2,2"),
+}
+MICROSOFT |= {f"{name} before opset 7": model for name, (_, *model) in FIRST_FORMS.items()}
+OPSETS = {text: 9 for text, _ in EXPERIMENTAL_MODELS.values()} | {text: opset for opset, text, *_ in FIRST_FORMS.values()}
 
 # name: (text, words of the message)
 MICROSOFT_REFUSED = {
