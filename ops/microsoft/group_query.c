@@ -13,7 +13,10 @@
  * follow these. Present keys are then the first max(past, total_sequence_length) rows, with zeros from seqlens_k + 1
  * on. As many rows as total_sequence_length are a prompt: nothing of the buffer counts.
  *
- * Refused: quantized caches, norms of queries and keys, products as an output.
+ * Quantized caches hold int8 with one scale, or one for each head and column: keys and values are rounded to them
+ * before any query reads them.
+ *
+ * Refused: caches of 4 bits, norms of queries and keys, products as an output.
  */
 #include "ops/microsoft/heads.h"
 
@@ -39,17 +42,24 @@ static const struct zt_value *input(const struct zt_lowering *l, int in) {
 
 /* ---- what is refused ---- */
 
+/* Whether the keys (0) or values (1) are kept as integers. */
+static bool quantized(const struct zt_lowering *l, int i) {
+    static const char *const types[] = { "k_quant_type", "v_quant_type" };
+    return strcmp(zt_attr_text(l->n, types[i], "NONE"), "NONE") != 0;
+}
+
 static void refuse(struct zt_lowering *l) {
-    static const char *const types[] = { "k_quant_type", "v_quant_type" }, *const refused[] = {
-        "qk_output", "sliding_window_cache"
-    };
-    for (int i = 0; i < 2; i++)
-        if (strcmp(zt_attr_text(l->n, types[i], "NONE"), "NONE") != 0)
-            ZT_LOWER_FAIL(l, "%s is not supported", types[i]);
-    for (int i = 0; i < 2; i++)
+    static const char *const refused[] = { "qk_output", "sliding_window_cache" };
+    for (int i = 0; i < 2; i++) {
         if (zt_attr_int(l->n, refused[i], 0))
             ZT_LOWER_FAIL(l, "%s is not supported", refused[i]);
-    zt_lower_refuse_in(l, K_SCALE, INS - 1, "of a quantized cache, or a norm of queries or keys");
+        if (quantized(l, i) && zt_attr_int(l->n, "kv_cache_bit_width", 8) != 8)
+            ZT_LOWER_FAIL(l, "kv_cache_bit_width is %lld, only 8 is supported",
+                          (long long)zt_attr_int(l->n, "kv_cache_bit_width", 8));
+        if (quantized(l, i) != (zt_lower_in(l, K_SCALE + i) >= 0))
+            ZT_LOWER_FAIL(l, "a quantized cache, and nothing else, wants a scale");
+    }
+    zt_lower_refuse_in(l, K_SCALE + 2, INS - 1, "a norm of queries or keys");
     zt_lower_refuse_out(l, 3, 3, "products of queries and keys");
 }
 
@@ -137,7 +147,8 @@ static void fill(struct zt_lowering *l, struct group_query *a) {
         return;
     zt_lower_index(l, &b);
     for (int i = 0; i < 2; i++) {
-        a->part[K + i] = zt_lower_fill(l, &b, a->past[i], a->part[K + i], zt_lower_out(l, 1 + i));
+        a->part[K + i] =
+            zt_lower_fill(l, &b, a->past[i], a->part[K + i], quantized(l, i) ? -1 : zt_lower_out(l, 1 + i));
         a->past[i] = -1;
     }
 }
@@ -245,6 +256,67 @@ static int after_zeros(struct zt_lowering *l, const struct group_query *a, int p
     return past < 0 ? zeros : ZT_LOWER_WITH(l, -1, "Concat", &rows, 1, zeros, past);
 }
 
+/* ---- quantized caches ---- */
+
+/* [batch, heads, rows, size] as [batch, rows, heads * size]. */
+static int as_rows(struct zt_lowering *l, int x) {
+    static const int64_t swapped[] = { 0, 2, 1, 3 };
+    const struct zt_attr perm = { .name = "perm", .type = ZT_ATTR_INTS, .count = 4, .ints = swapped };
+    return ZT_LOWER(l, -1, "Reshape", ZT_LOWER_WITH(l, -1, "Transpose", &perm, 1, x), zt_lower_shape(l, 0, 0, -1));
+}
+
+/* The reverse, which writes value `out` (-1: a new one). */
+static int by_head(struct zt_lowering *l, int out, int x, int64_t heads) {
+    static const int64_t swapped[] = { 0, 2, 1, 3 };
+    const struct zt_attr perm = { .name = "perm", .type = ZT_ATTR_INTS, .count = 4, .ints = swapped };
+    return ZT_LOWER_WITH(l, out, "Transpose", &perm, 1,
+                         ZT_LOWER(l, -1, "Reshape", x, zt_lower_shape(l, 0, 0, heads, -1)));
+}
+
+/* The scale of keys (0) or values (1), a number or a vector of the last axis of rows; -1: neither. */
+static int scale_of(struct zt_lowering *l, const struct group_query *a, int i) {
+    const struct zt_value *scale = input(l, K_SCALE + i);
+    const int64_t count = zt_shape_count(&scale->shape), columns = a->kv_heads * a->size, shape[] = { columns };
+    if (count != 1 && count != columns) {
+        ZT_LOWER_FAIL(l, "\"%s\" has %lld numbers, wants 1 or %lld", scale->name, (long long)count, (long long)columns);
+        return -1;
+    }
+    return ZT_LOWER(l, -1, "Reshape", scale->id, zt_graph_add_ints(l->g, NULL, shape, count != 1));
+}
+
+static int to_integers(struct zt_lowering *l, int rows, int scale) {
+    const struct zt_attr attrs[] = { { .name = "axis", .type = ZT_ATTR_INT, .i = 2 },
+                                     { .name = "output_dtype", .type = ZT_ATTR_INT, .i = ZT_INT8 } };
+    return ZT_LOWER_WITH(l, -1, "QuantizeLinear", attrs, 2, rows, scale);
+}
+
+/* Keys and values, past and new ones, as the cache holds them. */
+static void round_to_cache(struct zt_lowering *l, struct group_query *a) {
+    const struct zt_attr axis = { .name = "axis", .type = ZT_ATTR_INT, .i = 2 };
+    for (int i = 0; i < 2; i++) {
+        const int scale = quantized(l, i) && !l->failed ? scale_of(l, a, i) : -1;
+        if (scale < 0)
+            continue;
+        a->part[K + i] =
+            ZT_LOWER_WITH(l, -1, "DequantizeLinear", &axis, 1, to_integers(l, a->part[K + i], scale), scale);
+        if (a->past[i] >= 0)
+            a->past[i] = by_head(
+                l, -1, ZT_LOWER_WITH(l, -1, "DequantizeLinear", &axis, 1, as_rows(l, a->past[i]), scale), a->kv_heads);
+    }
+}
+
+/* The present keys (0) or values (1); those of a buffer are there unless they are quantized. */
+static void write_present(struct zt_lowering *l, const struct group_query *a, int i) {
+    const int out = zt_lower_out(l, 1 + i), x = a->part[K + i];
+    if (out < 0 || l->failed)
+        return;
+    if (quantized(l, i)) {
+        const int rows = a->lengths >= 0 ? x : as_rows(l, zt_lower_present(l, -1, a->past[i], x, a->kv_heads));
+        by_head(l, out, to_integers(l, rows, scale_of(l, a, i)), a->kv_heads);
+    } else if (a->lengths < 0)
+        zt_lower_present(l, out, a->past[i], x, a->kv_heads);
+}
+
 /* ---- the node ---- */
 
 static void attend(struct zt_lowering *l, const struct group_query *a) {
@@ -284,11 +356,11 @@ static void group_query(struct zt_lowering *l) {
         return;
     check_filled(l, &a);
     rotate(l, &a);
+    round_to_cache(l, &a);
     fill(l, &a);
     attend(l, &a);
     for (int i = 0; i < 2; i++)
-        if (zt_lower_out(l, 1 + i) >= 0 && a.lengths < 0)
-            zt_lower_present(l, l->n->out[1 + i], a.past[i], a.part[K + i], a.kv_heads);
+        write_present(l, &a, i);
 }
 
 ZT_LOWERED(group_query)
@@ -323,5 +395,6 @@ const struct zt_op zt_op_group_query_attention = {
     .same_type = 1 << K | 1 << V,
     .attrs = group_query_attrs,
     .no_grad_in = 1 << LENGTHS | 1 << TOTAL | 1 << POSITIONS,
+    .scale_in = 1 << K_SCALE | 1 << (K_SCALE + 1),
     .expand = group_query_expand,
 };

@@ -60,6 +60,29 @@ def buffer(last, total, attributes, more="", rows=1):
             {"q": (2, rows, 64), "k": (2, rows, 32), "v": (2, rows, 32), "pk": (2, 2, 5, 16), "pv": (2, 2, 5, 16), "z": (4,)} | CACHES)
 
 
+def integer_cache(last, total, kind, count):
+    """A new row of 2 samples behind past rows of int8. Derivatives: behind these as floats, at the keys and values that rounding gives."""
+    rows, random = max(5, total), np.random.default_rng(3)
+    feed = {"q": random.normal(size=(2, 1, 64)).astype(np.float32), "k": random.normal(size=(2, 1, 32)).astype(np.float32),
+            "v": random.normal(size=(2, 1, 32)).astype(np.float32), "pk": random.integers(-100, 100, (2, 2, 5, 16)).astype(np.int8),
+            "pv": random.integers(-100, 100, (2, 2, 5, 16)).astype(np.int8)}
+    head = f"""m (float[2,1,64] q, float[2,1,32] k, float[2,1,32] v, int8[2,2,5,16] pk, int8[2,2,5,16] pv) =>
+        (float[2,1,64] y, float[2,2,{rows},16] nk, float[2,2,{rows},16] nv) {{ {LENGTHS % (2, last, total)} """
+    kinds = f', k_quant_type = "{kind}", v_quant_type = "{kind}", kv_cache_bit_width = 8'
+    call = "y, a, b = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2%s>(%s)  nk = Cast<to = 1>(%s)  nv = Cast<to = 1>(%s) }"
+    scales = {name: 0.03 + 0.001 * (np.arange(count) * step % 11).astype(np.float32) for name, step in (("s", 3), ("u", 5))}
+    text = head + "".join(f"{name} = Constant<value = float[{count}] {{{', '.join(map(str, v))}}}>()  " for name, v in scales.items())
+    smooth = head
+    for x, name in (("k", "s"), ("v", "u")):
+        scale = np.broadcast_to(scales[name], 32)
+        moved = (np.rint(feed[x] / scale) * scale - feed[x]).ravel()
+        each = np.broadcast_to(scale.reshape(2, 1, 16), (2, 5, 16)).ravel()
+        smooth += f"""d{x} = Constant<value = float[2,1,32] {{{', '.join(map(str, moved))}}}>()  r{x} = Add({x}, d{x})
+            e{x} = Constant<value = float[2,5,16] {{{', '.join(map(str, each))}}}>()  i{x} = Cast<to = 1>(p{x})  f{x} = Mul(i{x}, e{x})  """
+    return (text + call % (kinds, "q, k, v, pk, pv, n, t, , , , , , s, u", "a", "b"), feed, None,
+            smooth + call % ("", "q, rk, rv, fk, fv, n, t", "pk", "pv"))
+
+
 def fused_conv(activation, params="", added=""):
     return (f"m (float[2,3,5,5] x, float[4,3,3,3] w, float[4] b, float[2,4,3,3] z) => (float[2,4,3,3] y) "
             f"{{ c = com.microsoft.FusedConv<activation = \"{activation}\"{params}, pads = [1,1,1,1], strides = [2,2]>(x, w, b{added})  y = Add(c, z) }}",
@@ -161,6 +184,8 @@ MICROSOFT = {
     "GroupQueryAttention with a part of a large past": buffer("3, 1", 4, ", do_rotary = 1", ", c, s"),
     "GroupQueryAttention with a part of the past and sinks": buffer("4, 3", 5, "", ", , , , , z"),
     "GroupQueryAttention of a prompt into a buffer": buffer("1, 1", 2, ", do_rotary = 1", ", c, s", rows=2),
+    "GroupQueryAttention with past keys of int8": integer_cache("5, 5", 6, "PER_TENSOR", 1),
+    "GroupQueryAttention with a part of past keys of int8, by channel": integer_cache("4, 2", 5, "PER_CHANNEL", 32),
     "BiasSoftmax": ("""m (float[2,3,4,5] x, float[2,1,1,5] b) => (float[2,3,4,5] y)
         { y = com.microsoft.BiasSoftmax<axis = 3, is_inner_broadcast = 1>(x, b) }""", {"x": (2, 3, 4, 5), "b": (2, 1, 1, 5)},
                     "m (float[2,3,4,5] x, float[2,1,1,5] b) => (float[2,3,4,5] y) { s = Add(x, b)  y = Softmax<axis = 3>(s) }"),
@@ -290,10 +315,10 @@ MICROSOFT_REFUSED = {
         t = Constant<value = int64[4] {1, 1, 1, 2}>()  u = Reshape(x, s)  p = Reshape(x, t)  n = Constant<value = int32[1] {2}>()  m = Constant<value = int32 {3}>()
         y = com.microsoft.GroupQueryAttention<num_heads = 1, kv_num_heads = 1>(u, u, u, p, p, n, m) }""",
                                                        ["(GroupQueryAttention)", "total_sequence_length is 3, of 1 past and 1 new rows"]),
-    "GroupQueryAttention with a quantized cache": ("""m (double[2] x) => (double[1,1,2] y) { s = Constant<value = int64[3] {1, 1, 2}>()
+    "GroupQueryAttention with a cache of 4 bits": ("""m (double[2] x) => (double[1,1,2] y) { s = Constant<value = int64[3] {1, 1, 2}>()
         u = Reshape(x, s)  n = Constant<value = int32[1] {0}>()  m = Constant<value = int32 {1}>()
-        y = com.microsoft.GroupQueryAttention<num_heads = 1, kv_num_heads = 1, k_quant_type = "PER_TENSOR">(u, u, u, , , n, m) }""",
-                                                   ["(GroupQueryAttention)", "k_quant_type is not supported"]),
+        y = com.microsoft.GroupQueryAttention<num_heads = 1, kv_num_heads = 1, k_quant_type = "PER_TENSOR", kv_cache_bit_width = 4>(u, u, u, , , n, m) }""",
+                                                   ["(GroupQueryAttention)", "kv_cache_bit_width is 4"]),
     "Quant of half numbers of bits": ("""m (double[2] x) => (float[2] y) { u = Cast<to = 1>(x)  s = Constant<value = float {0.5}>()  z = Constant<value = float {0.0}>()
         n = Constant<value = float {2.5}>()  y = onnx.brevitas.Quant(u, s, z, n) }""", ["(Quant)", "is no constant of 2 to 16"]),
     "Quant rounded down": ("""m (double[2] x) => (float[2] y) { u = Cast<to = 1>(x)  s = Constant<value = float {0.5}>()  z = Constant<value = float {0.0}>()
