@@ -5,10 +5,14 @@
  *     PRelu               a slope for each channel is [C] without the axes that follow
  *     is_test             0: BatchNormalization and Dropout in their training mode
  *     Cast                `to` is the name of the type
- *     Clip, Reshape, Pad  the attributes min and max, shape, paddings and value became inputs
+ *     Clip, Reshape, Pad, Split, Upsample
+ *                         the attributes min and max, shape, paddings and value, split, height_scale and width_scale
+ *                         became inputs
+ *     LpPool, GlobalLpPool  p was a float
  *     RNN, LSTM, GRU      output_sequence says whether output 0 is there: nothing else */
 #include "ops/microsoft/lowering.h"
 
+#include <limits.h>
 #include <string.h>
 #include <strings.h>
 
@@ -66,15 +70,13 @@ static void prelu(struct zt_lowering *l) {
 static void batch_norm(struct zt_lowering *l) {
     static const char *const kept[] = { "epsilon", "momentum", NULL };
     int count, out[3] = { l->n->out[0], -1, -1 };
-    struct zt_attr *attrs = zt_lower_attrs(l, kept, &count);
+    struct zt_attr *attrs = zt_lower_attrs(l, kept, &count); /* has room for one more */
     if (!zt_attr_int(l->n, "spatial", 1))
         ZT_LOWER_FAIL(l, "spatial = 0 is not supported");
     zt_lower_refuse_out(l, 1, 4, "statistics");
     const bool trains = !zt_attr_int(l->n, "is_test", 0);
-    struct zt_attr *all = ZT_NEW_N(l->g->arena, struct zt_attr, count + 1);
-    memcpy(all, attrs, (size_t)count * sizeof *all);
-    all[count] = (struct zt_attr){ .name = "training_mode", .type = ZT_ATTR_INT, .i = 1 };
-    zt_lower_all(l, &(struct zt_expand_node){ "BatchNormalization", l->n->in, 5, all, count + trains }, out,
+    attrs[count] = (struct zt_attr){ .name = "training_mode", .type = ZT_ATTR_INT, .i = 1 };
+    zt_lower_all(l, &(struct zt_expand_node){ "BatchNormalization", l->n->in, 5, attrs, count + trains }, out,
                  trains ? 3 : 1);
 }
 
@@ -135,6 +137,45 @@ static void pad(struct zt_lowering *l) {
                   zt_graph_add_float(l->g, NULL, zt_lower_first(l)->dtype, (double)zt_attr_float(l->n, "value", 0)));
 }
 
+static void split(struct zt_lowering *l) {
+    int count = 0;
+    const int64_t *sizes = zt_attr_ints(l->n, "split", &count);
+    const struct zt_attr attrs[] = { { .name = "axis", .type = ZT_ATTR_INT, .i = zt_attr_int(l->n, "axis", 0) },
+                                     { .name = "num_outputs", .type = ZT_ATTR_INT, .i = l->n->out_count } };
+    const int in[] = { l->n->in[0], sizes ? zt_graph_add_ints(l->g, NULL, sizes, count) : -1 };
+    zt_lower_all(l, &(struct zt_expand_node){ "Split", in, sizes ? 2 : 1, attrs, sizes ? 1 : 2 }, l->n->out,
+                 l->n->out_count);
+}
+
+static void upsample(struct zt_lowering *l) {
+    const char *mode = zt_attr_text(l->n, "mode", "nearest");
+    const bool nearest = strcmp(mode, "nearest") == 0;
+    const struct zt_attr attrs[] = {
+        { .name = "mode", .type = ZT_ATTR_STRING, .s = nearest ? "nearest" : "linear" },
+        { .name = "coordinate_transformation_mode", .type = ZT_ATTR_STRING, .s = "asymmetric" },
+        { .name = "nearest_mode", .type = ZT_ATTR_STRING, .s = "floor" },
+    };
+    const float scales[] = { 1, 1, zt_attr_float(l->n, "height_scale", 1), zt_attr_float(l->n, "width_scale", 1) };
+    if (zt_lower_first(l)->shape.rank != 4 || (!nearest && strcmp(mode, "bilinear") != 0)) {
+        ZT_LOWER_FAIL(l, "wants an input of 4 axes, and mode nearest or bilinear");
+        return;
+    }
+    ZT_LOWER_WITH(l, l->n->out[0], "Resize", attrs, 3, l->n->in[0], -1,
+                  zt_graph_add_constant(l->g, NULL, ZT_FLOAT, &(struct zt_shape){ .rank = 1, .dim = { 4 } }, scales));
+}
+
+static void lp_pool(struct zt_lowering *l) {
+    static const char *const of_pool[] = { "auto_pad", "kernel_shape", "pads", "strides", NULL };
+    const float p = zt_attr_float(l->n, "p", 2);
+    int count;
+    struct zt_attr *attrs = zt_lower_attrs(l, of_pool, &count); /* has room for one more */
+    if (!(p >= 1 && p <= 1000) || p != (float)(int)p)
+        ZT_LOWER_FAIL(l, "p = %g, wants a whole number", (double)p);
+    else
+        attrs[count++] = (struct zt_attr){ .name = "p", .type = ZT_ATTR_INT, .i = (int)p };
+    ZT_LOWER_WITH(l, l->n->out[0], l->n->op_type, attrs, count, l->n->in[0]);
+}
+
 /* ---- rows ---- */
 
 ZT_LOWERED(same)
@@ -147,6 +188,9 @@ ZT_LOWERED(cast)
 ZT_LOWERED(concat)
 ZT_LOWERED(reshape)
 ZT_LOWERED(pad)
+ZT_LOWERED(split)
+ZT_LOWERED(upsample)
+ZT_LOWERED(lp_pool)
 
 #define CONSUMED                                                                                                       \
     { "consumed_inputs", ZT_ATTR_INTS }
@@ -177,6 +221,14 @@ static const struct zt_attr_spec shape[] = { CONSUMED, { "shape", ZT_ATTR_INTS, 
 static const struct zt_attr_spec paddings[] = {
     { "mode", ZT_ATTR_STRING }, { "paddings", ZT_ATTR_INTS, true }, { "value", ZT_ATTR_FLOAT }, { 0 }
 };
+static const struct zt_attr_spec parts[] = { { "axis", ZT_ATTR_INT }, { "split", ZT_ATTR_INTS }, { 0 } };
+static const struct zt_attr_spec factors[] = {
+    { "height_scale", ZT_ATTR_FLOAT, true }, { "mode", ZT_ATTR_STRING }, { "width_scale", ZT_ATTR_FLOAT, true }, { 0 }
+};
+static const struct zt_attr_spec pool[] = { { "auto_pad", ZT_ATTR_STRING }, { "kernel_shape", ZT_ATTR_INTS },
+                                            { "p", ZT_ATTR_FLOAT },         { "pads", ZT_ATTR_INTS },
+                                            { "strides", ZT_ATTR_INTS },    { 0 } };
+static const struct zt_attr_spec power[] = { { "p", ZT_ATTR_FLOAT }, { 0 } };
 static const struct zt_attr_spec recurrent[] = {
     { "activation_alpha", ZT_ATTR_FLOATS }, { "activation_beta", ZT_ATTR_FLOATS },
     { "activations", ZT_ATTR_STRINGS },     { "clip", ZT_ATTR_FLOAT },
@@ -216,6 +268,7 @@ FORM(equal, "Equal", 6, 2, 2, 1, binary, broadcast)
 FORM(exp, "Exp", 5, 1, 1, 1, same, plain)
 FORM(floor, "Floor", 5, 1, 1, 1, same, plain)
 FORM(gemm, "Gemm", 6, 3, 3, 1, same, gemm)
+FORM(global_lp_pool, "GlobalLpPool", 1, 1, 1, 1, lp_pool, power)
 FORM(greater, "Greater", 6, 2, 2, 1, binary, broadcast)
 FORM(gru, "GRU", 6, 3, 6, 2, same, recurrent)
 FORM(hard_sigmoid, "HardSigmoid", 5, 1, 1, 1, same, hard_sigmoid)
@@ -223,6 +276,7 @@ FORM(instance_norm, "InstanceNormalization", 5, 3, 3, 1, same, instance_norm)
 FORM(leaky_relu, "LeakyRelu", 5, 1, 1, 1, same, alpha)
 FORM(less, "Less", 6, 2, 2, 1, binary, broadcast)
 FORM(log, "Log", 5, 1, 1, 1, same, plain)
+FORM(lp_pool, "LpPool", 1, 1, 1, 1, lp_pool, pool)
 FORM(lstm, "LSTM", 6, 3, 8, 3, same, recurrent)
 FORM(max, "Max", 5, 1, 0, 1, same, plain)
 FORM(mean, "Mean", 5, 1, 0, 1, same, plain)
@@ -239,10 +293,12 @@ FORM(reshape, "Reshape", 4, 1, 1, 1, reshape, shape)
 FORM(rnn, "RNN", 6, 3, 6, 2, same, recurrent)
 FORM(selu, "Selu", 5, 1, 1, 1, same, selu)
 FORM(sigmoid, "Sigmoid", 5, 1, 1, 1, same, plain)
+FORM(split, "Split", 1, 1, 1, INT_MAX, split, parts)
 FORM(sqrt, "Sqrt", 5, 1, 1, 1, same, plain)
 FORM(sub, "Sub", 6, 2, 2, 1, binary, broadcast)
 FORM(sum, "Sum", 5, 1, 0, 1, same, plain)
 FORM(tanh, "Tanh", 5, 1, 1, 1, same, plain)
+FORM(upsample, "Upsample", 6, 1, 1, 1, upsample, factors)
 FORM(xor, "Xor", 6, 2, 2, 1, binary, broadcast)
 
 const struct zt_op zt_op_first_batch_norm = {

@@ -28,6 +28,7 @@
     ROW(first_exp)                                                                                                     \
     ROW(first_floor)                                                                                                   \
     ROW(first_gemm)                                                                                                    \
+    ROW(first_global_lp_pool)                                                                                          \
     ROW(first_greater)                                                                                                 \
     ROW(first_gru)                                                                                                     \
     ROW(first_hard_sigmoid)                                                                                            \
@@ -35,6 +36,7 @@
     ROW(first_leaky_relu)                                                                                              \
     ROW(first_less)                                                                                                    \
     ROW(first_log)                                                                                                     \
+    ROW(first_lp_pool)                                                                                                 \
     ROW(first_lstm)                                                                                                    \
     ROW(first_max)                                                                                                     \
     ROW(first_mean)                                                                                                    \
@@ -51,10 +53,12 @@
     ROW(first_rnn)                                                                                                     \
     ROW(first_selu)                                                                                                    \
     ROW(first_sigmoid)                                                                                                 \
+    ROW(first_split)                                                                                                   \
     ROW(first_sqrt)                                                                                                    \
     ROW(first_sub)                                                                                                     \
     ROW(first_sum)                                                                                                     \
     ROW(first_tanh)                                                                                                    \
+    ROW(first_upsample)                                                                                                \
     ROW(first_xor)                                                                                                     \
     ROW(fused_conv)                                                                                                    \
     ROW(fused_gemm)                                                                                                    \

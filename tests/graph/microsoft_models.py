@@ -292,6 +292,14 @@ FIRST_FORMS = {
     "Reshape, Concat and Pad": of_x(1, """r = Reshape<shape = [0, -1, 5]>(x)  p = Pad<paddings = [0, 0, 1, 0, 0, 2], value = 0.5>(r)  y = Concat(p, p)""",
                                     """s = Constant<value = int64[3] {0, -1, 5}>()  r = Reshape(x, s)  q = Constant<value = int64[6] {0, 0, 1, 0, 0, 2}>()  v = Constant<value = float {0.5}>()
         p = Pad(r, q, v)  y = Concat<axis = 1>(p, p)""", "2,24,8"),
+    "Split and Upsample": of_x(1, """a, b = Split<axis = 3, split = [2, 3]>(x)  c, d = Split<axis = 1, split = [1, 2]>(b)  e, f = Split<axis = 2>(c)
+        u = Upsample<height_scale = 2.0, width_scale = 1.0>(e)  v = Upsample<height_scale = 2.0, width_scale = 1.0, mode = "bilinear">(f)  y = Concat<axis = 1>(u, v)""",
+                               """k = Constant<value = int64[2] {2, 3}>()  o = Constant<value = int64[2] {1, 2}>()  a, b = Split<axis = 3>(x, k)  c, d = Split<axis = 1>(b, o)
+        e, f = Split<axis = 2, num_outputs = 2>(c)  r = Constant<value = float[4] {1.0, 1.0, 2.0, 1.0}>()
+        u = Resize<mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">(e, , r)
+        v = Resize<mode = "linear", coordinate_transformation_mode = "asymmetric">(f, , r)  y = Concat<axis = 1>(u, v)""", "2,2,4,3"),
+    "LpPool": of_x(1, "a = LpPool<kernel_shape = [2, 2], p = 3.0>(x)  y = Concat(a, a)", "a = LpPool<kernel_shape = [2, 2], p = 3>(x)  y = Concat<axis = 1>(a, a)", "2,6,3,4"),
+    "GlobalLpPool": of_x(1, "y = GlobalLpPool<p = 1.0>(x)", "y = GlobalLpPool<p = 1>(x)", "2,3,1,1"),
     "LSTM and GRU": form(6, "float[4,2,3] x, float[1,8,3] w, float[1,8,2] r, float[1,6,2] v, float[1,6,2] q", """h, l = LSTM<hidden_size = 2, output_sequence = 1>(x, w, r)  a = Constant<value = int64[1] {1}>()
         s = Squeeze<axes = [1]>(h)  k, y = GRU<hidden_size = 2, linear_before_reset = 1, output_sequence = 1>(s, v, q)""",
                          """h, l = LSTM<hidden_size = 2>(x, w, r)  a = Constant<value = int64[1] {1}>()  s = Squeeze(h, a)  k, y = GRU<hidden_size = 2, linear_before_reset = 1>(s, v, q)""",
