@@ -16,12 +16,15 @@ const struct zt_op *zt_op_next(const struct zt_op_table *table, struct zt_op_cur
 
 const struct zt_op *zt_op_find(const struct zt_op_table *table, const char *domain, const char *name, int opset) {
     struct zt_op_cursor at = { 0 };
-    const struct zt_op *row;
-    while ((row = zt_op_next(table, &at)))
-        if (strcmp(row->name, name) == 0 && strcmp(row->domain ? row->domain : "", domain) == 0 &&
-            opset >= row->since && (!row->until || opset <= row->until))
+    const struct zt_op *row, *newest = NULL;
+    while ((row = zt_op_next(table, &at))) {
+        if (strcmp(row->name, name) != 0 || strcmp(row->domain ? row->domain : "", domain) != 0)
+            continue;
+        if (opset >= row->since && (!row->until || opset <= row->until))
             return row;
-    return NULL;
+        newest = newest && newest->since > row->since ? newest : row;
+    }
+    return opset ? NULL : newest;
 }
 
 bool zt_op_copies(const struct zt_op *op) {
@@ -121,6 +124,7 @@ bool zt_op_resolve(const struct zt_op_table *table, struct zt_graph *g, int node
     n->op = foreign ? zt_op_of(table, n) : NULL;
     if (!n->op)
         return fail_missing(table, g, node, err);
+    n->opset = n->opset ? n->opset : n->op->since;
     if (!check_counts(g, node, err) || !check_attrs(g, node, err))
         return false;
     zt_op_join(g, node);

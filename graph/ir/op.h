@@ -133,7 +133,7 @@ struct zt_op_cursor {
 /* The next row, NULL after the last one. */
 const struct zt_op *zt_op_next(const struct zt_op_table *table, struct zt_op_cursor *at);
 
-/* The row for (domain, name, opset); NULL: none. */
+/* The row for (domain, name, opset); NULL: none. Opset 0, a domain that the file does not import: the newest row. */
 const struct zt_op *zt_op_find(const struct zt_op_table *table, const char *domain, const char *name, int opset);
 /* The row of a node that need not be resolved; NULL: none. */
 const struct zt_op *zt_op_of(const struct zt_op_table *table, const struct zt_node *n);

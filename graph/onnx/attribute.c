@@ -25,7 +25,7 @@ static const struct kind kinds[KINDS] = {
     [8] = { "STRINGS", ZT_ATTR_STRINGS },
     [9] = { "TENSORS", ZT_ATTR_OTHER },
     [10] = { "GRAPHS", ZT_ATTR_OTHER },
-    [11] = { "SPARSE_TENSOR", ZT_ATTR_OTHER },
+    [11] = { "SPARSE_TENSOR", ZT_ATTR_TENSOR },
     [12] = { "SPARSE_TENSORS", ZT_ATTR_OTHER },
     [13] = { "TYPE_PROTO", ZT_ATTR_TYPE },
     [14] = { "TYPE_PROTOS", ZT_ATTR_OTHER },
@@ -94,5 +94,7 @@ bool zt_onnx_attr(struct zt_onnx_file *file, struct zt_arena *arena, const struc
         zt_onnx_storage(a->tp->tensor_type->elem_type))
         attr->tensor.dtype = (enum zt_dtype)a->tp->tensor_type->elem_type;
     const char *where = zt_arena_printf(arena, "attribute %s", a->name);
+    if (a->sparse_tensor)
+        return zt_onnx_sparse(file, from->tensor_message, a->sparse_tensor, where, &attr->tensor, err);
     return attr->type != ZT_ATTR_TENSOR || zt_onnx_tensor(file, from->tensor_message, a->t, where, &attr->tensor, err);
 }

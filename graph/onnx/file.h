@@ -40,6 +40,7 @@ struct zt_onnx_file {
     ZT_VEC(struct zt_onnx_own) owned;
     ZT_VEC(struct zt_graph *) bodies; /* of attributes and functions */
     struct zt_functions functions;
+    uint64_t written_out; /* bytes of all sparse tensors (zt_onnx_sparse()) */
 };
 
 /* The metadata keys of PyTorch's InputSpec.kind and of onnxscript's folded_from. */
@@ -69,6 +70,10 @@ bool zt_onnx_external(struct zt_onnx_file *file, int message, uint64_t wanted, s
 
 /* Reads the contents of TensorProto `message`, unpacked as `t`. `where` names it in errors, such as: tensor "w1". */
 bool zt_onnx_tensor(struct zt_onnx_file *file, int message, const Onnx__TensorProto *t, const char *where,
+                    struct zt_tensor *tensor, struct zt_err *err);
+
+/* The same of SparseTensorProto `message`, written out with zeros. All of a file's take at most ZT_ONNX_MEMORY. */
+bool zt_onnx_sparse(struct zt_onnx_file *file, int message, const Onnx__SparseTensorProto *t, const char *where,
                     struct zt_tensor *tensor, struct zt_err *err);
 
 /* Encodes `count` elements as packed numbers, the contents of their typed data field. */

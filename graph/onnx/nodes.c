@@ -54,14 +54,6 @@ static int *children(struct zt_onnx_scope *s, int parent, uint32_t field, size_t
     return list;
 }
 
-/* The one child of `parent` in field `field`, -1 without. */
-static int child(const struct zt_onnx_scan *scan, int parent, uint32_t field) {
-    for (int i = parent + 1; i < scan->messages.count && scan->messages.at[i].at <= scan->messages.at[parent].end; i++)
-        if (scan->messages.at[i].parent == parent && scan->messages.at[i].field == field)
-            return i;
-    return -1;
-}
-
 /* ---- names ---- */
 
 /* Value of this name here, as nodes inside may see it too; -1 without. */
@@ -142,15 +134,21 @@ static bool read_type(struct zt_onnx_scope *s, const Onnx__ValueInfoProto *info,
     return true;
 }
 
-static bool read_initializer(struct zt_onnx_scope *s, const Onnx__TensorProto *t, int message, int i) {
-    struct zt_onnx_file *file = s->model->file;
-    const char *name = text_or_empty(t->name);
-    struct zt_tensor tensor;
+/* Whether initializer `i` has a name that is free; *where names it in errors. */
+static bool check_name(struct zt_onnx_scope *s, const char *name, int i, const char **where) {
     if (!name[0])
         return zt_fail(s->err, ZT_EXIT_MODEL, "initializer %d has no name", i);
-    const char *where = zt_arena_printf(file->arena, "tensor \"%s\"", name);
-    if (zt_graph_find(s->g, name) >= 0)
-        return zt_fail(s->err, ZT_EXIT_MODEL, "%s: two initializers have this name", where);
+    *where = zt_arena_printf(s->model->file->arena, "tensor \"%s\"", name);
+    return zt_graph_find(s->g, name) < 0 ||
+           zt_fail(s->err, ZT_EXIT_MODEL, "%s: two initializers have this name", *where);
+}
+
+static bool read_initializer(struct zt_onnx_scope *s, const Onnx__TensorProto *t, int message, int i) {
+    struct zt_onnx_file *file = s->model->file;
+    const char *name = text_or_empty(t->name), *where;
+    struct zt_tensor tensor;
+    if (!check_name(s, name, i, &where))
+        return false;
     bool ok = zt_onnx_tensor(file, message, t, where, &tensor, s->err);
     struct zt_graph *g = s->model->graph;
     int id = zt_graph_add_value(g, name, tensor.dtype, &tensor.shape);
@@ -165,14 +163,28 @@ static bool read_initializer(struct zt_onnx_scope *s, const Onnx__TensorProto *t
     return ok;
 }
 
+/* A constant: what would be written back has no place for the elements that it leaves out. */
+static bool read_sparse(struct zt_onnx_scope *s, const Onnx__SparseTensorProto *t, int message, int i) {
+    struct zt_graph *g = s->model->graph;
+    const char *name = text_or_empty(t->values ? t->values->name : NULL), *where;
+    struct zt_tensor tensor;
+    if (!check_name(s, name, i, &where) || !zt_onnx_sparse(s->model->file, message, t, where, &tensor, s->err))
+        return false;
+    const int id = zt_graph_add_value(g, name, tensor.dtype, &tensor.shape);
+    g->values[id]->origin = ZT_FROM_CONSTANT;
+    g->values[id]->data = tensor.data;
+    capture_lifted(s, name, id);
+    return true;
+}
+
 static bool read_initializers(struct zt_onnx_scope *s, const Onnx__GraphProto *p, int message) {
     int *messages = children(s, message, ZT_GRAPH_INITIALIZER, p->n_initializer);
     bool ok = true;
-    if (p->n_sparse_initializer)
-        ok = zt_fail(s->err, ZT_EXIT_MODEL, "has %zu sparse initializers, which are not supported",
-                     p->n_sparse_initializer);
     for (size_t i = 0; i < p->n_initializer; i++)
         ok &= read_initializer(s, p->initializer[i], messages[i], (int)i);
+    messages = children(s, message, ZT_GRAPH_SPARSE_INITIALIZER, p->n_sparse_initializer);
+    for (size_t i = 0; i < p->n_sparse_initializer; i++)
+        ok &= read_sparse(s, p->sparse_initializer[i], messages[i], (int)i);
     return ok;
 }
 
@@ -195,7 +207,7 @@ static bool read_inputs(struct zt_onnx_scope *s, const Onnx__GraphProto *p) {
     for (size_t i = 0; i < p->n_input; i++) {
         const char *name = text_or_empty(p->input[i]->name);
         int v = zt_graph_find(s->g, name);
-        if (is_main(s) && v >= 0 && s->g->values[v]->origin == ZT_FROM_INITIALIZER)
+        if (is_main(s) && v >= 0 && s->g->values[v]->origin != ZT_FROM_INPUT)
             continue;
         ok &= add_input(s, name, i) && read_type(s, p->input[i], s->g->value_count - 1);
     }
@@ -328,15 +340,21 @@ static bool read_body(struct zt_onnx_scope *s, int index, const Onnx__AttributeP
                                    .opset_by_domain = s->opset_by_domain,
                                    .in_function = s->in_function,
                                    .err = s->err };
-    bool ok = zt_onnx_read_graph(&inner, a->g, child(&s->model->file->scan, message, ZT_ATTRIBUTE_G));
+    bool ok = zt_onnx_read_graph(&inner, a->g, zt_onnx_child(&s->model->file->scan, message, ZT_ATTRIBUTE_G));
     attr->graph = inner.g;
     append_inputs(s->g, s->g->nodes[index], inner.captured_from.at, inner.captured_from.count);
     zt_onnx_scope_finish(&inner);
     return ok;
 }
 
+/* The message of the attribute's tensor, -1 without. */
+static int tensor_of(const struct zt_onnx_scope *s, const Onnx__AttributeProto *a, int message) {
+    return zt_onnx_child(&s->model->file->scan, message,
+                         a->sparse_tensor ? ZT_ATTRIBUTE_SPARSE_TENSOR : ZT_ATTRIBUTE_T);
+}
+
 static bool read_attribute(struct zt_onnx_scope *s, int index, const Onnx__AttributeProto *a, int message) {
-    int tensor = a->t ? child(&s->model->file->scan, message, ZT_ATTRIBUTE_T) : -1;
+    const int tensor = tensor_of(s, a, message);
     struct zt_attr attr;
     if (!zt_onnx_attr(s->model->file, s->g->arena, &(struct zt_onnx_attr_source){ a, s->in_function, tensor }, &attr,
                       s->err))
@@ -426,9 +444,8 @@ static bool read_parameters(struct zt_onnx_scope *s, const Onnx__FunctionProto *
         list[to->count++] = (struct zt_attr){ .name = zt_arena_strdup(s->g->arena, p->attribute[i]) };
     for (size_t i = 0; i < p->n_attribute_proto; i++) {
         const Onnx__AttributeProto *a = p->attribute_proto[i];
-        int tensor = a->t ? child(&file->scan, messages[i], ZT_ATTRIBUTE_T) : -1;
-        if (!zt_onnx_attr(file, s->g->arena, &(struct zt_onnx_attr_source){ a, false, tensor }, &list[to->count],
-                          s->err))
+        const struct zt_onnx_attr_source from = { a, false, tensor_of(s, a, messages[i]) };
+        if (!zt_onnx_attr(file, s->g->arena, &from, &list[to->count], s->err))
             return false;
         if (list[to->count++].type == ZT_ATTR_GRAPH)
             return zt_fail(s->err, ZT_EXIT_MODEL, "a graph as default of attribute %s is not supported", a->name);

@@ -28,24 +28,24 @@ static const char *text_or_empty(const char *text) {
 
 /* ---- header ---- */
 
+/* The version of each domain: of several, the highest (onnx.proto, ModelProto.opset_import). */
 static bool read_imports(struct reader *r, struct zt_map *to, size_t count, Onnx__OperatorSetIdProto *const *imports) {
-    struct zt_err *err = r->err;
     for (size_t i = 0; i < count; i++) {
         const char *domain = zt_onnx_domain(imports[i]->domain);
-        int64_t version = imports[i]->version;
+        const int64_t version = imports[i]->version;
         if (version > INT_MAX)
-            return zt_fail(err, ZT_EXIT_MODEL,
+            return zt_fail(r->err, ZT_EXIT_MODEL,
                            "opset %" PRId64 " of domain \"%s\" is newer than any that ztrain supports", version,
                            domain);
-        if (version < 1)
-            return zt_fail(err, ZT_EXIT_MODEL, "opset of domain \"%s\" is version %" PRId64 ", wants 1 or more", domain,
-                           version);
-        if (zt_map_get(to, domain, (int)version) != (int)version)
-            return zt_fail(err, ZT_EXIT_MODEL, "two opset versions are imported for domain \"%s\"", domain);
-        zt_map_put(to, domain, (int)version);
-        if (!domain[0] && version > r->model->newest_opset)
-            r->model->newest_opset = (int)version;
+        if (version > zt_map_get(to, domain, 0))
+            zt_map_put(to, domain, (int)version);
     }
+    for (size_t i = 0; i < count; i++)
+        if (zt_map_get(to, zt_onnx_domain(imports[i]->domain), 0) < 1)
+            return zt_fail(r->err, ZT_EXIT_MODEL, "opset of domain \"%s\" is version %" PRId64 ", wants 1 or more",
+                           zt_onnx_domain(imports[i]->domain), imports[i]->version);
+    const int own = zt_map_get(to, "", 0);
+    r->model->newest_opset = own > r->model->newest_opset ? own : r->model->newest_opset;
     return true;
 }
 
@@ -55,10 +55,16 @@ static bool read_opsets(struct reader *r) {
     if (!read_imports(r, &r->opset_by_domain, p->n_opset_import, p->opset_import))
         return false;
     m->opsets = ZT_NEW_N(r->file->arena, struct zt_onnx_opset, p->n_opset_import);
-    for (size_t i = 0; i < p->n_opset_import; i++)
-        m->opsets[m->opset_count++] =
-            (struct zt_onnx_opset){ zt_arena_strdup(r->file->arena, zt_onnx_domain(p->opset_import[i]->domain)),
-                                    p->opset_import[i]->version };
+    struct zt_map listed = { 0 };
+    for (size_t i = 0; i < p->n_opset_import; i++) {
+        const char *domain = zt_onnx_domain(p->opset_import[i]->domain);
+        if (zt_map_get(&listed, domain, -1) >= 0)
+            continue;
+        zt_map_put(&listed, domain, m->opset_count);
+        m->opsets[m->opset_count++] = (struct zt_onnx_opset){ zt_arena_strdup(r->file->arena, domain),
+                                                              zt_map_get(&r->opset_by_domain, domain, 0) };
+    }
+    zt_map_finish(&listed);
     return m->opset_count ||
            zt_fail(r->err, ZT_EXIT_MODEL, "no opset import: the versions of its operators are unknown");
 }

@@ -57,6 +57,13 @@ const char *zt_wire_next(const unsigned char *file, size_t at, size_t end, struc
     return NULL;
 }
 
+int zt_onnx_child(const struct zt_onnx_scan *scan, int parent, uint32_t field) {
+    for (int i = parent + 1; i < scan->messages.count && scan->messages.at[i].at <= scan->messages.at[parent].end; i++)
+        if (scan->messages.at[i].parent == parent && scan->messages.at[i].field == field)
+            return i;
+    return -1;
+}
+
 bool zt_onnx_find_field(const struct zt_onnx_scan *scan, int index, uint32_t number, size_t *at,
                         struct zt_wire_field *field) {
     const struct zt_onnx_message *m = &scan->messages.at[index];

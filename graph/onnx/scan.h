@@ -32,6 +32,7 @@ enum {
     ZT_GRAPH_INPUT = 11,
     ZT_GRAPH_OUTPUT = 12,
     ZT_GRAPH_VALUE_INFO = 13,
+    ZT_GRAPH_SPARSE_INITIALIZER = 15,
     ZT_NODE_INPUT = 1,
     ZT_NODE_OUTPUT = 2,
     ZT_NODE_NAME = 3,
@@ -43,6 +44,7 @@ enum {
     ZT_ATTRIBUTE_T = 5,
     ZT_ATTRIBUTE_G = 6,
     ZT_ATTRIBUTE_TYPE = 20,
+    ZT_ATTRIBUTE_SPARSE_TENSOR = 22,
     ZT_VALUE_INFO_NAME = 1,
     ZT_VALUE_INFO_TYPE = 2,
     ZT_TYPE_TENSOR = 1,
@@ -59,6 +61,8 @@ enum {
     ZT_TENSOR_EXTERNAL_DATA = 13,
     ZT_TENSOR_DATA_LOCATION = 14,
     ZT_TENSOR_METADATA = 16,
+    ZT_SPARSE_VALUES = 1,
+    ZT_SPARSE_INDICES = 2,
 };
 
 enum zt_wire_type { ZT_WIRE_VARINT = 0, ZT_WIRE_FIXED64 = 1, ZT_WIRE_BYTES = 2, ZT_WIRE_FIXED32 = 5 };
@@ -112,6 +116,9 @@ void zt_onnx_scan_finish(struct zt_onnx_scan *scan);
 
 /* The file without payloads, unpacked; free with protobuf_c_message_free_unpacked(message, NULL). */
 ProtobufCMessage *zt_onnx_unpack(const struct zt_onnx_scan *scan, enum zt_exit code, struct zt_err *err);
+
+/* The one child of `parent` in field `field`, -1 without. */
+int zt_onnx_child(const struct zt_onnx_scan *scan, int parent, uint32_t field);
 
 /* Finds the first field `number` of message `index` at or after *at (0: its start); *at becomes the end of the field.
  */

@@ -14,9 +14,13 @@
  *     [2 batch]          ends, then starts of these                          more than 0 where it is kept
  *     [3 batch + 2]      keys kept, then offsets of the sequences among all rows, which say nothing more
  *
- * Buffers of which past keys fill only a part belong to generating text: refused. */
+ * MultiHeadAttention's past_sequence_length says how many rows of the past keys count: the new ones follow these, and
+ * the present keys are as many as the past ones. Buffers of which the rows of beams are chosen (cache_indirection), and
+ * those of Attention, belong to generating text: refused. */
 #include "ops/microsoft/heads.h"
 #include "ops/microsoft/quantized.h"
+
+#include <math.h>
 
 /* Numbers of inputs; NONE: the operator has no such input. */
 enum { NONE = 99 };
@@ -25,13 +29,15 @@ struct layout {
 };
 static const struct layout packed = { 2, 3, 5, 4, 6, 6 };
 static const struct layout quantized = { 2, 5, NONE, 8, NONE, NONE };
-static const struct layout separate = { 3, 4, 5, 6, 8, 9 };
+static const struct layout separate = { 3, 4, 5, 6, 9, 9 };
+enum { PAST_LENGTH = 8 }; /* of MultiHeadAttention */
 
 /* Queries, keys and values of [batch, rows, heads * size]; past keys and values, -1: none. */
 struct operands {
     int part[3], past[2];
     int64_t rows, new_rows; /* of queries and keys */
     int64_t keys;           /* with the past ones */
+    int seen;               /* which keys each query sees, of a buffer; -1: is_causal says it */
     enum zt_dtype dtype;
 };
 
@@ -78,14 +84,18 @@ static int mask_of(struct zt_lowering *l, int in, int64_t keys, enum zt_dtype dt
 static void attend(struct zt_lowering *l, const struct layout *in, const struct operands *o) {
     const int64_t heads = zt_attr_int(l->n, "num_heads", 0);
     const int mask = mask_of(l, in->mask, o->keys, o->dtype), added = zt_lower_in(l, in->added);
-    const int sum = mask < 0 ? added : zt_lower_add(l, -1, mask, added);
+    const int seen = o->seen < 0 ? -1
+                                 : ZT_LOWER(l, -1, "Where", o->seen, zt_graph_add_float(l->g, NULL, o->dtype, 0),
+                                            zt_graph_add_float(l->g, NULL, o->dtype, -(double)INFINITY));
+    const int given = mask < 0 ? added : zt_lower_add(l, -1, mask, added);
+    const int sum = given < 0 ? seen : zt_lower_add(l, -1, given, seen);
     struct zt_attr attrs[4] = {
         { .name = "q_num_heads", .type = ZT_ATTR_INT, .i = heads },
         { .name = "kv_num_heads", .type = ZT_ATTR_INT, .i = heads },
-        { .name = "is_causal", .type = ZT_ATTR_INT, .i = zt_attr_int(l->n, "unidirectional", 0) },
+        { .name = "is_causal", .type = ZT_ATTR_INT, .i = zt_attr_int(l->n, "unidirectional", 0) && o->seen < 0 },
         { .name = "scale", .type = ZT_ATTR_FLOAT, .f = zt_attr_float(l->n, "scale", 0) },
     };
-    zt_lower_refuse_in(l, in->refused, in->last, "of buffers of past keys");
+    zt_lower_refuse_in(l, in->refused, in->last, "of buffers of past keys for beams");
     if (zt_attr_int(l->n, "do_rotary", 0))
         ZT_LOWER_FAIL(l, "do_rotary is not supported");
     if (attrs[2].i && o->rows != o->new_rows)
@@ -141,7 +151,7 @@ static void attend_packed(struct zt_lowering *l, const struct layout *in, const 
         return;
     }
     struct operands o = {
-        .past = { -1, -1 }, .rows = x->dim[1], .new_rows = x->dim[1], .keys = x->dim[1], .dtype = dtype
+        .past = { -1, -1 }, .rows = x->dim[1], .new_rows = x->dim[1], .keys = x->dim[1], .seen = -1, .dtype = dtype
     };
     const int64_t each = w->dim[1] / 3;
     const int product = ZT_LOWER(l, -1, "MatMul", x_w[0], x_w[1]);
@@ -212,9 +222,36 @@ static void add_bias(struct zt_lowering *l, const struct form *f, const int64_t 
         o->part[i] = ZT_LOWER(l, -1, "Add", o->part[i], bias[i]);
 }
 
+/* Keys and values of a buffer of past ones. `heads` of each. */
+static void fill(struct zt_lowering *l, struct operands *o, int64_t heads) {
+    const struct zt_attr to = { .name = "to", .type = ZT_ATTR_INT, .i = ZT_INT64 };
+    const int64_t past = o->keys - o->new_rows;
+    const int length = ZT_LOWER(l, -1, "Reshape", l->n->in[PAST_LENGTH], zt_lower_shape(l, -1));
+    const int wide = ZT_LOWER_WITH(l, -1, "Cast", &to, 1, length);
+    struct zt_lower_buffer b = {
+        .lengths = ZT_LOWER(l, -1, "Expand", wide, zt_lower_shape(l, zt_lower_first(l)->shape.dim[0])),
+        .past = past,
+        .added = o->new_rows,
+        .present = past,
+        .heads = heads,
+    };
+    zt_lower_index(l, &b);
+    for (int i = 0; i < 2; i++) {
+        o->part[1 + i] = zt_lower_fill(l, &b, o->past[i], o->part[1 + i], zt_lower_out(l, 1 + i));
+        o->past[i] = -1;
+    }
+    o->keys = past;
+    const int key = ZT_LOWER(l, -1, "Range", zt_lower_int64(l, 0), zt_lower_int64(l, past), zt_lower_int64(l, 1));
+    const int row =
+        ZT_LOWER(l, -1, "Range", zt_lower_int64(l, 1), zt_lower_int64(l, o->rows + 1), zt_lower_int64(l, 1));
+    const int end = zt_attr_int(l->n, "unidirectional", 0) ? row : zt_lower_int64(l, o->new_rows);
+    const int ends = ZT_LOWER(l, -1, "Reshape", ZT_LOWER(l, -1, "Add", wide, end), zt_lower_shape(l, -1, 1));
+    o->seen = ZT_LOWER(l, -1, "Less", key, ends);
+}
+
 static void multi_head(struct zt_lowering *l) {
     const struct form *f = find_form(l);
-    struct operands o = { .past = { -1, -1 }, .dtype = zt_lower_first(l)->dtype };
+    struct operands o = { .past = { -1, -1 }, .seen = -1, .dtype = zt_lower_first(l)->dtype };
     int64_t size[3];
     if (!f)
         return;
@@ -238,9 +275,12 @@ static void multi_head(struct zt_lowering *l) {
     o.past[0] = zt_lower_past(l, separate.past, &o.keys);
     o.past[1] = zt_lower_past(l, separate.past + 1, &values);
     zt_lower_refuse_out(l, 3, 3, "products of queries and keys");
+    const bool buffer = zt_lower_in(l, PAST_LENGTH) >= 0 && o.past[0] >= 0 && o.past[1] >= 0;
+    if (buffer)
+        fill(l, &o, zt_attr_int(l->n, "num_heads", 0));
     attend(l, &separate, &o);
     for (int i = 0; i < 2; i++)
-        if (zt_lower_out(l, 1 + i) >= 0)
+        if (zt_lower_out(l, 1 + i) >= 0 && !buffer)
             zt_lower_present(l, l->n->out[1 + i], o.past[i], o.part[1 + i], zt_attr_int(l->n, "num_heads", 0));
 }
 
@@ -315,6 +355,6 @@ const struct zt_op zt_op_multi_head_attention = {
                   ZT_ANY_TYPE },
     .same_type = 0x6e,
     .attrs = separate_attrs,
-    .no_grad_in = 1 << 4,
+    .no_grad_in = 1 << 4 | 1 << PAST_LENGTH,
     .expand = multi_head_expand,
 };

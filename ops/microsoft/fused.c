@@ -1,7 +1,7 @@
 /* FusedConv    y = activation(Conv(x, w, b) + z)       FusedGemm  y = activation(Gemm(a, b, c))
  * FusedMatMul  y = alpha MatMul(a', b'); transA and transB exchange the last two axes, transBatchA and transBatchB put
  *              the first axis behind the axes between. TransposeMatMul is its older name. */
-#include "ops/microsoft/lowering.h"
+#include "ops/microsoft/fused.h"
 
 #include <string.h>
 
@@ -53,16 +53,20 @@ static void activate(struct zt_lowering *l, int value, const char *name, struct 
     zt_lower(l, l->n->out[0], &(struct zt_expand_node){ name, in, a->limits ? 3 : 1, attrs, count });
 }
 
+void zt_lower_activation(struct zt_lowering *l, int value) {
+    const struct zt_attr *params = zt_node_attr(l->n, "activation_params");
+    activate(l, value, zt_attr_text(l->n, "activation", ""),
+             params ? (struct params){ params->floats, params->count } : (struct params){ NULL, 0 });
+}
+
 /* ---- FusedConv ---- */
 
 static void fused_conv(struct zt_lowering *l) {
     static const char *const of_conv[] = { "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", NULL };
-    const struct zt_attr *params = zt_node_attr(l->n, "activation_params");
     int count;
     const struct zt_attr *attrs = zt_lower_attrs(l, of_conv, &count);
     const int y = ZT_LOWER_WITH(l, -1, "Conv", attrs, count, l->n->in[0], l->n->in[1], zt_lower_in(l, 2));
-    activate(l, zt_lower_add(l, -1, y, zt_lower_in(l, 3)), zt_attr_text(l->n, "activation", ""),
-             params ? (struct params){ params->floats, params->count } : (struct params){ NULL, 0 });
+    zt_lower_activation(l, zt_lower_add(l, -1, y, zt_lower_in(l, 3)));
 }
 
 /* ---- FusedGemm ---- */

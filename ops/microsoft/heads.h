@@ -14,6 +14,21 @@ int zt_lower_past(struct zt_lowering *l, int in, int64_t *rows);
 /* Writes value `out` (-1: a new one): the rows of `past` (-1: none), then those of x, of `heads` heads. */
 int zt_lower_present(struct zt_lowering *l, int out, int past, int x, int64_t heads);
 
+/* Buffers of kept keys or values of which the first rows are past ones: new rows follow these, not the buffer's end.
+ *
+ *     past      a b . .      2 of 4 rows count        present      a b x .
+ *     added     x                                     (zeros behind the last row) */
+struct zt_lower_buffer {
+    int lengths;                  /* value: past rows that count, [batch], int64 */
+    int64_t past, added, present; /* rows; present <= past + added */
+    int64_t heads;
+    int index, kept; /* of zt_lower_index(): the row of (past, added) for each of `present`, and whether it counts */
+};
+void zt_lower_index(struct zt_lowering *l, struct zt_lower_buffer *b);
+/* The present rows of past [batch, heads, rows, size] and x [batch, rows, heads * size] as x; writes value `out` (-1:
+ * none) as past. */
+int zt_lower_fill(struct zt_lowering *l, const struct zt_lower_buffer *b, int past, int x, int out);
+
 /* [batch, keys] of lengths [batch], int32: whether the key is one of the first ones. */
 int zt_lower_first_keys(struct zt_lowering *l, int lengths, int64_t keys);
 

@@ -56,7 +56,7 @@ int zt_lower_int64(struct zt_lowering *l, int64_t value);
 int zt_lower_add(struct zt_lowering *l, int out, int value, int added);
 /* Softmax of `value`, which has the shape of input 0, over all its axes from `axis` on. */
 int zt_lower_softmax(struct zt_lowering *l, int out, int value, int axis);
-/* The attributes of the node that are named in `names`, which NULL ends. */
+/* The attributes of the node that are named in `names`, which NULL ends; there is room for one more. */
 struct zt_attr *zt_lower_attrs(const struct zt_lowering *l, const char *const *names, int *count);
 /* Fails where one of the inputs, whose numbers -1 ends, is omitted: a row's min_in names none after an optional one. */
 bool zt_lower_needs(struct zt_lowering *l, const int *inputs);

@@ -64,14 +64,16 @@ static int positions(struct zt_lowering *l) {
                     zt_graph_add_ints(l->g, NULL, &length, 1), zt_graph_add_ints(l->g, NULL, &zero, 1));
 }
 
-/* Output 1: how many elements of each row of the mask are 1. */
+/* Output 1: how many elements of each row of the mask are 1; without a mask, zeros. */
 static void count_mask(struct zt_lowering *l) {
     const int64_t one = 1;
     const struct zt_attr keepdims = { .name = "keepdims", .type = ZT_ATTR_INT, .i = 0 };
     if (zt_lower_out(l, 1) < 0)
         return;
-    if (zt_lower_in(l, MASK) < 0)
-        ZT_LOWER_FAIL(l, "output 1 without a mask is not supported");
+    if (zt_lower_in(l, MASK) < 0) {
+        ZT_LOWER(l, l->n->out[1], "Expand", zt_lower_int32(l, 0), zt_lower_shape(l, zt_lower_first(l)->shape.dim[0]));
+        return;
+    }
     ZT_LOWER_WITH(l, l->n->out[1], "ReduceSum", &keepdims, 1, zt_lower_in(l, MASK),
                   zt_graph_add_ints(l->g, NULL, &one, 1));
 }

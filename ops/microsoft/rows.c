@@ -2,8 +2,64 @@
 #include "ops/kernel/rows.h"
 
 #define ROWS(ROW)                                                                                                      \
+    ROW(brevitas_quant)                                                                                                \
     ROW(dynamic_quantize_matmul)                                                                                       \
     ROW(embed_layer_norm)                                                                                              \
+    ROW(experimental_affine)                                                                                           \
+    ROW(experimental_crop)                                                                                             \
+    ROW(experimental_dynamic_slice)                                                                                    \
+    ROW(experimental_image_scaler)                                                                                     \
+    ROW(experimental_parametric_softplus)                                                                              \
+    ROW(experimental_scaled_tanh)                                                                                      \
+    ROW(experimental_thresholded_relu)                                                                                 \
+    ROW(finn_quant)                                                                                                    \
+    ROW(first_abs)                                                                                                     \
+    ROW(first_add)                                                                                                     \
+    ROW(first_and)                                                                                                     \
+    ROW(first_batch_norm)                                                                                              \
+    ROW(first_cast)                                                                                                    \
+    ROW(first_ceil)                                                                                                    \
+    ROW(first_clip)                                                                                                    \
+    ROW(first_concat)                                                                                                  \
+    ROW(first_div)                                                                                                     \
+    ROW(first_dropout)                                                                                                 \
+    ROW(first_elu)                                                                                                     \
+    ROW(first_equal)                                                                                                   \
+    ROW(first_exp)                                                                                                     \
+    ROW(first_floor)                                                                                                   \
+    ROW(first_gemm)                                                                                                    \
+    ROW(first_global_lp_pool)                                                                                          \
+    ROW(first_greater)                                                                                                 \
+    ROW(first_gru)                                                                                                     \
+    ROW(first_hard_sigmoid)                                                                                            \
+    ROW(first_instance_norm)                                                                                           \
+    ROW(first_leaky_relu)                                                                                              \
+    ROW(first_less)                                                                                                    \
+    ROW(first_log)                                                                                                     \
+    ROW(first_lp_pool)                                                                                                 \
+    ROW(first_lstm)                                                                                                    \
+    ROW(first_max)                                                                                                     \
+    ROW(first_mean)                                                                                                    \
+    ROW(first_min)                                                                                                     \
+    ROW(first_mul)                                                                                                     \
+    ROW(first_neg)                                                                                                     \
+    ROW(first_or)                                                                                                      \
+    ROW(first_pad)                                                                                                     \
+    ROW(first_pow)                                                                                                     \
+    ROW(first_prelu)                                                                                                   \
+    ROW(first_reciprocal)                                                                                              \
+    ROW(first_relu)                                                                                                    \
+    ROW(first_reshape)                                                                                                 \
+    ROW(first_rnn)                                                                                                     \
+    ROW(first_selu)                                                                                                    \
+    ROW(first_sigmoid)                                                                                                 \
+    ROW(first_split)                                                                                                   \
+    ROW(first_sqrt)                                                                                                    \
+    ROW(first_sub)                                                                                                     \
+    ROW(first_sum)                                                                                                     \
+    ROW(first_tanh)                                                                                                    \
+    ROW(first_upsample)                                                                                                \
+    ROW(first_xor)                                                                                                     \
     ROW(fused_conv)                                                                                                    \
     ROW(fused_gemm)                                                                                                    \
     ROW(fused_matmul)                                                                                                  \
@@ -25,6 +81,19 @@
     ROW(microsoft_range)                                                                                               \
     ROW(microsoft_rotary_embedding)                                                                                    \
     ROW(multi_head_attention)                                                                                          \
+    ROW(nchwc_average_pool)                                                                                            \
+    ROW(nchwc_conv)                                                                                                    \
+    ROW(nchwc_global_average_pool)                                                                                     \
+    ROW(nchwc_global_max_pool)                                                                                         \
+    ROW(nchwc_max_pool)                                                                                                \
+    ROW(nchwc_reorder_input)                                                                                           \
+    ROW(nchwc_reorder_output)                                                                                          \
+    ROW(nchwc_upsample)                                                                                                \
+    ROW(nhwc_average_pool)                                                                                             \
+    ROW(nhwc_conv)                                                                                                     \
+    ROW(nhwc_global_average_pool)                                                                                      \
+    ROW(nhwc_global_max_pool)                                                                                          \
+    ROW(nhwc_internal_max_pool)                                                                                        \
     ROW(nhwc_max_pool)                                                                                                 \
     ROW(qlinear_add)                                                                                                   \
     ROW(qlinear_average_pool)                                                                                          \
@@ -35,6 +104,9 @@
     ROW(qlinear_sigmoid)                                                                                               \
     ROW(qlinear_softmax)                                                                                               \
     ROW(qlinear_where)                                                                                                 \
+    ROW(qonnx_conv)                                                                                                    \
+    ROW(qonnx_max_pool)                                                                                                \
+    ROW(qonnx_quant)                                                                                                   \
     ROW(quantized_attention)                                                                                           \
     ROW(quantized_gemm)                                                                                                \
     ROW(simplified_layer_norm)                                                                                         \

@@ -41,7 +41,8 @@ bool zt_constant_tensor(const struct zt_node *node, struct zt_tensor *t) {
 static bool constant_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_tensor t;
     if (!constant_of(g->nodes[node], &t))
-        return zt_node_fail(g, node, err, "wants one of value, value_float, value_floats, value_int, value_ints");
+        return zt_node_fail(g, node, err,
+                            "wants one of value, sparse_value, value_float, value_floats, value_int, value_ints");
     zt_set_out(g, node, 0, t.dtype, &t.shape);
     return true;
 }
@@ -56,10 +57,13 @@ static bool constant_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-static const struct zt_attr_spec constant_attrs[] = {
-    { "value", ZT_ATTR_TENSOR },  { "value_float", ZT_ATTR_FLOAT }, { "value_floats", ZT_ATTR_FLOATS },
-    { "value_int", ZT_ATTR_INT }, { "value_ints", ZT_ATTR_INTS },   { 0 }
-};
+static const struct zt_attr_spec constant_attrs[] = { { "sparse_value", ZT_ATTR_TENSOR },
+                                                      { "value", ZT_ATTR_TENSOR },
+                                                      { "value_float", ZT_ATTR_FLOAT },
+                                                      { "value_floats", ZT_ATTR_FLOATS },
+                                                      { "value_int", ZT_ATTR_INT },
+                                                      { "value_ints", ZT_ATTR_INTS },
+                                                      { 0 } };
 
 /* ---- ConstantOfShape ---- */
 

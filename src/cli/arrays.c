@@ -1,6 +1,7 @@
 #include "cli/arrays.h"
 
 #include "base/file.h"
+#include "base/map.h"
 #include "base/text.h"
 #include "base/mapped.h"
 #include "device/threads.h"
@@ -327,13 +328,20 @@ bool zt_arrays_write_list(const struct zt_arrays *a, const struct zt_array_key *
 bool zt_arrays_write_npz(const struct zt_arrays *a, const char *file, const char *const *names,
                          const struct zt_tensor *tensors, int count, struct zt_err *err) {
     struct zt_npz_array *arrays = ZT_NEW_N(a->arena, struct zt_npz_array, count);
-    for (int i = 0; i < count; i++)
-        arrays[i] = (struct zt_npz_array){ .name = (char *)names[i],
-                                           .dtype = tensors[i].dtype,
-                                           .shape = tensors[i].shape,
-                                           .data = (void *)tensors[i].data,
-                                           .bytes = (size_t)zt_shape_count(&tensors[i].shape) *
-                                                    zt_dtype_bytes(tensors[i].dtype) };
+    struct zt_map written = { 0 };
+    int each = 0;
+    for (int i = 0; i < count; i++) {
+        if (zt_map_get(&written, names[i], -1) >= 0)
+            continue; /* a graph may list a value as several outputs */
+        zt_map_put(&written, names[i], i);
+        arrays[each++] = (struct zt_npz_array){ .name = (char *)names[i],
+                                                .dtype = tensors[i].dtype,
+                                                .shape = tensors[i].shape,
+                                                .data = (void *)tensors[i].data,
+                                                .bytes = (size_t)zt_shape_count(&tensors[i].shape) *
+                                                         zt_dtype_bytes(tensors[i].dtype) };
+    }
+    zt_map_finish(&written);
     const char *path = zt_arena_printf(a->arena, "%s/%s", a->options->output, file);
-    return zt_inputs_spare(a->options, NULL, path, err) && zt_npz_write(path, arrays, count, err);
+    return zt_inputs_spare(a->options, NULL, path, err) && zt_npz_write(path, arrays, each, err);
 }

@@ -62,6 +62,24 @@ void put_floats(struct zt_text *graph, const char *name, const float *data, uint
     put_message(graph, 5, &tensor);
 }
 
+void put_sparse(struct zt_text *to, unsigned field, const int64_t *indices, int rank) {
+    struct zt_text sparse = { 0 }, values = { 0 }, at = { 0 };
+    put_int(&values, 1, 2);
+    put_int(&values, 2, ZT_FLOAT);
+    put_string(&values, 8, "s");
+    put_bytes(&values, 9, (const float[]){ 1.5f, -2 }, 8);
+    put_int(&at, 1, 2);
+    if (rank == 2)
+        put_int(&at, 1, 2);
+    put_int(&at, 2, ZT_INT64);
+    put_bytes(&at, 9, indices, (size_t)rank * 16);
+    put_message(&sparse, 1, &values);
+    put_message(&sparse, 2, &at);
+    put_int(&sparse, 3, 2);
+    put_int(&sparse, 3, 3);
+    put_message(to, field, &sparse);
+}
+
 void put_value(struct zt_text *graph, unsigned field, const char *name) {
     struct zt_text value = { 0 };
     put_string(&value, 1, name);

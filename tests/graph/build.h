@@ -22,6 +22,9 @@ void put_node(struct zt_text *graph, const char *name, const char *op, const cha
               struct zt_text *attribute);
 /* A float initializer of one dim with raw data. */
 void put_floats(struct zt_text *graph, const char *name, const float *data, uint64_t count);
+/* A sparse tensor "s" of 2 x 3 with the values 1.5 and -2 at `indices`, numbers (rank 1) or places (2), as field
+ * `field`. */
+void put_sparse(struct zt_text *to, unsigned field, const int64_t *indices, int rank);
 /* An input, output or value_info (`field`) without type. */
 void put_value(struct zt_text *graph, unsigned field, const char *name);
 

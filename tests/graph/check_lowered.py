@@ -23,7 +23,7 @@ import onnx.reference
 import onnxruntime
 from onnx import numpy_helper
 
-from microsoft_models import MICROSOFT, MICROSOFT_REFUSED
+from microsoft_models import MICROSOFT, MICROSOFT_REFUSED, OPSETS, QONNX
 from microsoft_quantized import QUANTIZED
 
 onnxruntime.set_default_logger_severity(3)  # not the warnings about constants that no node reads
@@ -72,6 +72,7 @@ MODELS = {
           r = com.microsoft.Range(o, n)  d = Cast<to = 11>(r)  f = Constant<value = double {0.5}>()  e = Constant<value = double {2.0}>()
           h = com.microsoft.Range(f, e, f)  t = Add(d, h)  y = Mul(x, t) }""", {"x": (2, 3)}, {}, """
         m (double[2,3] x) => (double[2,3] y) { t = Constant<value = double[3] {0.5, 2.0, 3.5}>()  y = Mul(x, t) }"""),
+    "a value that is two outputs": ("m (double[2,3] x) => (double[2,3] y, double[2,3] y) { y = Tanh(x) }", {"x": (2, 3)}, {}),
     "function that hands out its inputs": ("""
         m (double[2,3] x) => (double[2,3] y) { a, b, c = my.f(x, w)  d = Add(a, b)  y = Mul(d, c) }
         <domain: "my", %s> f (x, w) => (x, y, y) { y = Mul(x, w) }""", {"x": (2, 3)}, {"w": (2, 3)}),
@@ -500,8 +501,8 @@ def check_microsoft(ztrain, text, inputs, folder, outputs=None, smooth=None):
     """Outputs beside onnxruntime's of the same file, or of `outputs`, in float, and the derivative by each input in one direction beside
     differences of these, or of those of `smooth`."""
     model, reference, slope = (parse(t) for t in (text, outputs or text, smooth or outputs or text))
-    for m in (model, reference, slope):
-        m.opset_import[0].version = 14 if "LayerNormalization<axis = 1" in text else 18
+    for m, t in ((model, text), (reference, outputs or text), (slope, smooth or outputs or text)):
+        m.opset_import[0].version = 14 if "LayerNormalization<axis = 1" in t else OPSETS.get(t, 18)
     feed = {k: v if isinstance(v, np.ndarray) else numbers(k, v).astype(np.float32) for k, v in inputs.items()}
     problem = check_outputs(ztrain, model, session_of(reference), feed, folder)
     return problem or check_direction(ztrain, model, session_of(slope), feed, folder)
@@ -752,7 +753,7 @@ def main():
         for name, (text, shapes) in PREDICTED.items():
             if options.only in name:
                 report(name, check_predicted(options.ztrain, text, shapes, folder()))
-        for name, (text, inputs, *outputs) in MICROSOFT.items():
+        for name, (text, inputs, *outputs) in (MICROSOFT | QONNX).items():
             if options.only in f"com.microsoft {name}":
                 report(f"com.microsoft {name}", check_microsoft(options.ztrain, text, inputs, folder(), *outputs))
         for name, (text, inputs, *smooth) in QUANTIZED.items():

@@ -79,12 +79,17 @@ MODELS = {
 
 # A Loop with a condition, as the dynamo exporter writes nn.EmbeddingBag(num, 4, mode) of 3 indices a sample: bag k is the rows
 # offsets[k] to offsets[k + 1] - 1 of the gathered table. With `offsets` these are an input of the model.
-def embedding_bag(reduce, offsets=False):
+def embedding_bag(reduce, offsets=False, last=False):
+    """`last`: with include_last_offset, of offsets that the model computes."""
     starts, given = ("", ", int64[n] starts") if offsets else ("starts = Range(zero, count, three)", "")
+    ends = "bags = Size(starts)  offsets = Concat<axis = 0>(starts, size)"
+    if last:
+        starts = "first = Constant<value_int = 1>()  past = Add(count, first)  starts = Range(zero, past, three)"
+        ends = "all_starts = Size(starts)  bags = Sub(all_starts, first)  offsets = Identity(starts)"
     return f"""
         m (int64[n,3] x{given}) => (double[n,2] y) {{ minus = Constant<value = int64[1] {{-1}}>()  flat = Reshape(x, minus)  rows = Gather(table, flat)
           size = Shape(flat)  count = Squeeze(size)  zero = Constant<value_int = 0>()  three = Constant<value_int = 3>()
-          {starts}  bags = Size(starts)  offsets = Concat<axis = 0>(starts, size)
+          {starts}  {ends}
           empty = SequenceEmpty<dtype = 11>()  more = Less(zero, bags)
           last, seq = Loop(, more, zero, empty) <body = b (int64 i, bool c, int64 k, seq(double) s) => (go, k1, s1)
             {{ at = Reshape(k, minus)  one = Constant<value = int64[1] {{1}}>()  next = Add(at, one)  after = Add(next, one)
@@ -135,6 +140,7 @@ TRAINED = {
     "EmbeddingBag, sum, as a Loop": (embedding_bag("ReduceSum"), *BAG, []),
     "EmbeddingBag, mean, as a Loop": (embedding_bag("ReduceMean"), *BAG, []),
     "EmbeddingBag, max, as a Loop": (embedding_bag("ReduceMax"), *BAG, []),
+    "EmbeddingBag, mean, with the last offset": (embedding_bag("ReduceMean", last=True), *BAG, []),
     "EmbeddingBag, mean, with offsets": (embedding_bag("ReduceMean", True), BAG[0] | OFFSETS, BAG[1], ["IfRun", "IfRunGrad"]),
     "EmbeddingBag, sum, with padding": (padded_bag("ReduceSum"), PADDED, BAG[1], ["EagerRun", "EagerRunGrad"]),
     "EmbeddingBag, max, with padding": (padded_bag("ReduceMax"), PADDED, BAG[1], ["EagerRun"]),

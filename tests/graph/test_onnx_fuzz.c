@@ -56,6 +56,7 @@ START_TEST(a_mutated_model_is_read_or_refused) {
     put_node(&graph, "", "ReduceSum", "y", NULL, "z", &attribute);
     put_value(&graph, 11, "x");
     put_value(&graph, 13, "w");
+    put_sparse(&graph, 15, (const int64_t[]){ 0, 1, 1, 2 }, 2);
     put_header(&model, 8);
     put_message(&model, 7, &graph);
     fuzz(model.at, model.length, 1);

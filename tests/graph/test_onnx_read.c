@@ -157,6 +157,63 @@ START_TEST(names_must_be_one_things_name) {
 }
 END_TEST
 
+START_TEST(sparse_initializers_are_constants_with_zeros_between) {
+    const int64_t numbers[] = { 1, 5 }, places[] = { 0, 1, 1, 2 };
+    for (int rank = 1; rank <= 2; rank++) {
+        struct zt_text graph = { 0 };
+        put_sparse(&graph, 15, rank == 1 ? numbers : places, rank);
+        struct zt_onnx *model = read_good(&graph);
+        ck_assert_int_eq(value(model, "s")->origin, ZT_FROM_CONSTANT);
+        ck_assert_int_eq(value(model, "s")->shape.rank, 2);
+        ck_assert_mem_eq(value(model, "s")->data, ((float[]){ 0, 1.5f, 0, 0, 0, -2 }), 24);
+        zt_onnx_destroy(model);
+    }
+}
+END_TEST
+
+static void refuse_sparse(const int64_t *indices, int rank, const char *words) {
+    struct zt_text graph = { 0 };
+    put_sparse(&graph, 15, indices, rank);
+    refuse_graph(&graph, words);
+}
+
+START_TEST(a_sparse_attribute_is_written_out) {
+    struct zt_text graph = { 0 }, a = { 0 };
+    put_string(&a, 1, "sparse_value");
+    put_int(&a, 20, 11);
+    put_sparse(&a, 22, (const int64_t[]){ 0, 2 }, 1);
+    put_node(&graph, "constant", "Constant", NULL, NULL, "c", &a);
+    struct zt_onnx *model = read_good(&graph);
+    const struct zt_attr *sparse = zt_node_attr(model->graph->nodes[0], "sparse_value");
+    ck_assert_int_eq(sparse->type, ZT_ATTR_TENSOR);
+    ck_assert_mem_eq(sparse->tensor.data, ((float[]){ 1.5f, 0, -2, 0, 0, 0 }), 24);
+    ck_assert(!zt_onnx_stores(model, "c"));
+    zt_onnx_destroy(model);
+}
+END_TEST
+
+START_TEST(sparse_initializers_that_do_not_fit_are_refused_by_name) {
+    refuse_sparse((const int64_t[]){ 1, 6 }, 1, "tensor \"s\": index 1 is outside of its dims");
+    refuse_sparse((const int64_t[]){ 0, 1, 0, -1 }, 2, "tensor \"s\": index 1 is outside of its dims");
+    refuse_sparse((const int64_t[]){ 5, 5 }, 1, "tensor \"s\": index 1 is not behind the one before it");
+    struct zt_text graph = { 0 }, sparse = { 0 }, empty = { 0 }, at = { 0 };
+    put_int(&empty, 1, 0);
+    put_int(&empty, 2, ZT_FLOAT);
+    put_string(&empty, 8, "s");
+    put_int(&at, 1, 0);
+    put_int(&at, 2, ZT_INT64);
+    put_message(&sparse, 1, &empty);
+    put_message(&sparse, 2, &at);
+    put_int(&sparse, 3, UINT64_C(1) << 38);
+    put_message(&graph, 15, &sparse);
+    refuse_graph(&graph, "tensor \"s\": takes more than 1024 MiB, written out as [274877906944]");
+    put_string(&empty, 8, "s");
+    put_message(&sparse, 1, &empty);
+    put_message(&graph, 15, &sparse);
+    refuse_graph(&graph, "tensor \"s\": has no indices");
+}
+END_TEST
+
 START_TEST(a_cycle_is_refused_and_another_order_is_sorted) {
     struct zt_text graph = { 0 };
     put_node(&graph, "second", "Relu", "a", NULL, "b", NULL);
@@ -235,6 +292,28 @@ START_TEST(attributes_come_with_their_contents) {
     ck_assert_int_eq(axes[1], -1);
     ck_assert(zt_onnx_stores(model, "c"));
     zt_onnx_destroy(model);
+}
+END_TEST
+
+START_TEST(of_several_versions_of_a_domain_the_highest_counts) {
+    struct zt_text model = { 0 }, graph = { 0 }, opset = { 0 };
+    const uint64_t versions[] = { 12, 19, 0, 7 };
+    struct zt_err err = { 0 };
+    put_int(&model, 1, 8);
+    for (int i = 0; i < 4; i++) {
+        put_string(&opset, 1, i == 1 ? "ai.onnx" : "");
+        put_int(&opset, 2, versions[i]);
+        put_message(&model, 8, &opset);
+    }
+    put_sum(&graph);
+    put_message(&model, 7, &graph);
+    struct zt_onnx *read = read_file(write_file(&model), &err);
+    zt_text_finish(&model);
+    ck_assert_msg(read != NULL, "%s", err.text[0]);
+    ck_assert_int_eq(read->opset_count, 1);
+    ck_assert_int_eq(read->opsets[0].version, 19);
+    ck_assert_int_eq(read->graph->nodes[0]->opset, 19);
+    zt_onnx_destroy(read);
 }
 END_TEST
 
@@ -418,10 +497,14 @@ int main(void) {
     tcase_add_test(cases, tensors_that_contradict_themselves_are_refused_by_name);
     tcase_add_test(cases, a_tensor_without_elements_needs_no_data);
     tcase_add_test(cases, names_must_be_one_things_name);
+    tcase_add_test(cases, sparse_initializers_are_constants_with_zeros_between);
+    tcase_add_test(cases, a_sparse_attribute_is_written_out);
+    tcase_add_test(cases, sparse_initializers_that_do_not_fit_are_refused_by_name);
     tcase_add_test(cases, a_cycle_is_refused_and_another_order_is_sorted);
     tcase_add_test(cases, nodes_without_a_name_get_one_of_their_own);
     tcase_add_test(cases, an_attributes_type_says_what_it_holds);
     tcase_add_test(cases, attributes_come_with_their_contents);
+    tcase_add_test(cases, of_several_versions_of_a_domain_the_highest_counts);
     tcase_add_test(cases, headers_that_cannot_be_understood_are_refused);
     tcase_add_test(cases, an_input_with_an_initializer_is_no_input);
     tcase_add_test(cases, external_data_are_found_checked_and_confined);

@@ -1,0 +1,11 @@
+/* Nodes that end with an activation. */
+#ifndef ZT_OPS_MICROSOFT_FUSED_H
+#define ZT_OPS_MICROSOFT_FUSED_H
+
+#include "ops/microsoft/lowering.h"
+
+/* Writes the node's result: the activation that its attributes `activation` and `activation_params` name, of `value`;
+ * without one, `value`. */
+void zt_lower_activation(struct zt_lowering *l, int value);
+
+#endif
