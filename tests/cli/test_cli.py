@@ -421,6 +421,14 @@ class Grad(Case):
                      says=["m.onnx: cannot be written: the command reads it"])
         self.assertEqual(path.read_bytes(), linear())
         self.refused("predict", "--model", path, "--inputs", source, "--output", self.folder, code=4, says=["outputs.npz: cannot be written"])
+        for command, name in ("predict", "output_0.pb"), ("grad", "grad_input_0.pb"):
+            named = self.write(name, linear())
+            self.refused(command, "--model", named, "--inputs", source, "--output", self.folder, code=4, says=[f"{name}: cannot be written: the command reads it"])
+            self.assertEqual(named.read_bytes(), linear())
+            named.write_bytes(source.read_bytes())
+            self.refused(command, "--model", path, "--inputs", named, "--output", self.folder, code=4, says=[f"{name}: cannot be written: the command reads it"])
+            self.assertEqual(named.read_bytes(), source.read_bytes())
+            named.unlink()
         os.mkfifo(self.folder / "fifo")
         self.refused("grad", "--model", path, "--inputs", source, "--output", self.folder / "out", "--emit", self.folder / "fifo", code=4,
                      says=[f"ztrain: error: {self.folder}/fifo: cannot be written: it is not a regular file"])
