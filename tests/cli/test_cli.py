@@ -318,6 +318,21 @@ class Predict(Case):
         self.predict(linear(), self.write("in.npz", npz({"x": ([2, 2], X)})), code=4, says=["new"])
 
 
+    @unittest.skipUnless(subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0, "mounts of its own are wanted (root)")
+    def test_values_that_memory_cannot_hold_together_are_an_error(self):
+        """On a machine of 40 MB, according to /proc/meminfo."""
+        data = model([node("ConstantOfShape", ["a"], ["y"]), node("ConstantOfShape", ["b"], ["z"], "second")],
+                     [value_info("a", [1], INT64), value_info("b", [1], INT64)], [value_info("y", ["n"]), value_info("z", ["m"])])
+        path, small = self.write("m.onnx", data), self.write("meminfo", b"MemTotal: 40000 kB\n")
+        for second, code in (4000000, 0), (6000000, 3):
+            source = self.write("in.npz", npz({"a": ([1], [5000000], INT64), "b": ([1], [second], INT64)}))
+            done = subprocess.run(["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /proc/meminfo && exec "$@"', small, ZTRAIN, "predict",
+                                   "--model", path, "--inputs", source, "--output", self.folder / "out"], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn(f'ztrain: error: {path}: second (ConstantOfShape): output "z" has shape [6000000], '
+                      "which is too large for this machine beside 0.0", done.stderr)
+
+
 class Grad(Case):
     def grad(self, data, files, code=0, says=()):
         path, out = self.write("m.onnx", data), self.folder / "out"
