@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define ON_ONE_RANK                                                                                                    \
@@ -99,11 +100,12 @@ static bool set_short_spin(void) {
     return !getenv("GOMP_SPINCOUNT") && !getenv("OMP_WAIT_POLICY") && setenv("GOMP_SPINCOUNT", spin_count, 1) == 0;
 }
 
-/* libgomp reads its variables when it is loaded, before main, so the program sets them and executes itself again. */
-static void restart_with_own_threads(char **argv) {
+/* libgomp reads its variables when it is loaded, before main, so the program sets them and executes itself again; also
+ * where the limit of the stack was `raised`. */
+static void restart_with_own_threads(char **argv, bool raised) {
     char self[4096];
     const bool unbound = zt_parallel_unbind(), spins = set_short_spin();
-    ssize_t length = unbound || spins ? readlink("/proc/self/exe", self, sizeof self - 1) : 0;
+    ssize_t length = unbound || spins || raised ? readlink("/proc/self/exe", self, sizeof self - 1) : 0;
     if (length <= 0 || length >= (ssize_t)sizeof self - 1)
         return;
     self[length] = 0;
@@ -141,6 +143,23 @@ static bool run(int argc, char **argv, struct zt_supervisor_channel *supervisor,
     return ok;
 }
 
+/* Raises a limit of the stack (ulimit -s) that is less than commands need, which would end in a signal. *raised: it
+ * was; threads have it after a restart. */
+static bool raise_stack(bool *raised, struct zt_err *err) {
+    enum { LEAST = 1 << 20, USUAL = 1 << 23 };
+    struct rlimit limit;
+    *raised = false;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= LEAST)
+        return true;
+    const rlim_t had = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max < USUAL ? limit.rlim_max : USUAL;
+    *raised = limit.rlim_cur >= LEAST && setrlimit(RLIMIT_STACK, &limit) == 0;
+    if (*raised)
+        return true;
+    zt_fail(err, ZT_EXIT_RUN, "the stack is limited to %llu bytes, %d are needed", (unsigned long long)had, LEAST);
+    return zt_hint(err, "`ulimit -s 8192` sets the usual limit");
+}
+
 /* Under a limit of address space the stack's growth ends in a signal, so it grows here, as far as commands need it. */
 static void __attribute__((noinline)) grow_stack(void) {
     enum { MOST = 1 << 19 };
@@ -153,12 +172,14 @@ int main(int argc, char **argv) {
     struct zt_err err = { 0 };
     struct zt_supervisor_channel *supervisor = NULL;
     struct reporting reporting = { .says = true, .claim = -1 };
-    grow_stack();
+    bool raised, ok = raise_stack(&raised, &err);
+    if (ok)
+        grow_stack();
     zt_malloc_begin();
     zt_stored_begin();
-    restart_with_own_threads(argv);
-    bool ok = zt_isa_check(&err) && zt_supervisor_channel_open(&supervisor, &err) &&
-              run(argc, argv, supervisor, &reporting, &err);
+    restart_with_own_threads(argv, raised);
+    ok = ok && zt_isa_check(&err) && zt_supervisor_channel_open(&supervisor, &err) &&
+         run(argc, argv, supervisor, &reporting, &err);
     int code = ok ? ZT_EXIT_OK : (int)err.code;
     if (supervisor && !ok) { /* the supervisor prints the error and ends what MPI still waits for */
         zt_supervisor_channel_close(supervisor, &err, code);

@@ -430,11 +430,14 @@ static bool write_graph(struct emitter *e, const struct zt_emit *what, const cha
 bool zt_onnx_emit(const struct zt_graph *g, const struct zt_op_table *table, const struct zt_emit *what,
                   const char *path, struct zt_err *err) {
     struct emitter e = { .g = g, .table = table, .arena = zt_arena_create(), .err = err };
+    const int before = err->count;
     e.read = ZT_NEW_N(e.arena, bool, g->value_count);
     for (int i = 0; i < what->output_count; i++)
         e.read[what->outputs[i].value] = true;
     choose_opset(&e);
-    bool ok = add_nodes(&e) && add_initializers(&e) && write_graph(&e, what, path);
+    bool ok =
+        (add_nodes(&e) && add_initializers(&e)) || (what->source && zt_err_within(err, before, "%s", what->source));
+    ok = ok && write_graph(&e, what, path);
     zt_vec_finish(&e.functions);
     zt_vec_finish(&e.nodes);
     zt_vec_finish(&e.initializers);

@@ -122,7 +122,8 @@ struct zt_emit {
     int input_count;
     const struct zt_emit_output *outputs;
     int output_count;
-    const char *doc; /* of the graph */
+    const char *doc;    /* of the graph */
+    const char *source; /* the file of the graph, which errors of nodes begin with; NULL: none */
 };
 /* Writes the file atomically. Fails for a graph over 2 GB, and for nodes without an ONNX function body, which the error
  * lists. */

@@ -1,9 +1,9 @@
 #include "graph/passes/eval.h"
 
+#include "base/process_memory.h"
 #include "graph/passes/lower.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 struct zt_eval {
     struct zt_graph *g;
@@ -47,10 +47,17 @@ void zt_eval_feed(struct zt_eval *eval, int value, const struct zt_tensor *tenso
     v->data = tensor->data;
 }
 
-/* A value larger than the machine's memory is the model's fault, said with its name; asking for it might end the
- * process. */
-static bool fits_machine(int64_t count, size_t each) {
-    return count >= 0 && (double)count * (double)each < (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+/* Values larger than the machine's memory, or than the control group's, are the model's fault, said with the name of
+ * the one that is too much; asking for it might have the system end the process. Values below a megabyte are not held
+ * against it: to ask for each would take longer than to compute it. */
+static bool fits_machine(const struct zt_arena *arena, int64_t count, size_t each) {
+    enum { SMALL = 1 << 20 };
+    const double own = (double)count * (double)each;
+    if (count < 0 || own < SMALL)
+        return count >= 0;
+    const double bytes = (double)zt_arena_bytes(arena) + own;
+    const int64_t memory = zt_host_memory(&zt_memory_files).bytes;
+    return memory == 0 || bytes < (double)memory;
 }
 
 static bool allocate_outputs(struct zt_graph *g, int node, struct zt_arena *arena, struct zt_err *err) {
@@ -60,9 +67,12 @@ static bool allocate_outputs(struct zt_graph *g, int node, struct zt_arena *aren
             continue;
         int64_t count = zt_shape_count(&v->shape);
         char text[ZT_SHAPE_TEXT];
-        if (!fits_machine(count, zt_dtype_bytes(v->dtype)))
-            return zt_node_fail(g, node, err, "output \"%s\" has shape %s, which is too large for this machine",
-                                v->name, zt_shape_text(&v->shape, text));
+        if (!fits_machine(arena, count, zt_dtype_bytes(v->dtype)))
+            return zt_node_fail(
+                g, node, err,
+                "output \"%s\" has shape %s, which is too large for this machine beside %.3g GB of other "
+                "values",
+                v->name, zt_shape_text(&v->shape, text), 1e-9 * (double)zt_arena_bytes(arena));
         v->data = zt_arena_alloc(arena, (size_t)count * zt_dtype_bytes(v->dtype));
     }
     return true;

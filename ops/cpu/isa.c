@@ -70,7 +70,8 @@ enum zt_isa zt_isa(void) {
 bool zt_isa_check(struct zt_err *err) {
     const enum zt_isa cpu = of_cpu(), asked = asked_of(cpu);
     if (asked == ZT_ISAS)
-        return zt_fail(err, ZT_EXIT_CONFIG, ZT_ISA_VARIABLE ": %s is none of generic, avx2, avx512, avx512_bf16, amx",
+        return zt_fail(err, ZT_EXIT_CONFIG,
+                       ZT_ISA_VARIABLE ": \"%s\" is none of generic, avx2, avx512, avx512_bf16, amx",
                        getenv(ZT_ISA_VARIABLE));
     return asked <= cpu || zt_fail(err, ZT_EXIT_CONFIG, ZT_ISA_VARIABLE ": this CPU or build has no %s, its best is %s",
                                    names[asked], names[cpu]);

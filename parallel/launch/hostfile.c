@@ -17,13 +17,19 @@ struct reader {
     struct zt_err *err;
 };
 
-/* A host's name goes to mpirun and from there to ssh: nothing in it may be taken for an option or a list. */
+/* A host's name goes to mpirun and from there to ssh: nothing in it may be taken for an option or a list. A label has
+ * at most 63 bytes (RFC 1035); a longer one makes mpirun crash. */
 static bool is_name(const char *at, size_t length) {
+    size_t label = 0;
     if (length == 0 || length > 255 || at[0] == '-' || at[0] == '.')
         return false;
-    for (size_t i = 0; i < length; i++)
+    for (size_t i = 0; i < length; i++) {
         if (!isalnum((unsigned char)at[i]) && at[i] != '-' && at[i] != '.' && at[i] != '_')
             return false;
+        label = at[i] == '.' ? 0 : label + 1;
+        if (label > 63)
+            return false;
+    }
     return true;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -73,6 +74,21 @@ static void watch_signals(struct zt_parent *p, sigset_t *old) {
     p->signals = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* mpirun hangs where it gets no more descriptors in the middle of its start. */
+static bool raise_open_files(const struct zt_supervise *job, struct zt_err *err) {
+    const rlim_t here = job->hosts ? 0 : (rlim_t)job->ranks, least = 32 + 4 * here, enough = 64 + 8 * here;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= enough)
+        return true;
+    const rlim_t had = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max < enough ? limit.rlim_max : enough;
+    if (limit.rlim_cur >= least && (limit.rlim_cur == had || setrlimit(RLIMIT_NOFILE, &limit) == 0))
+        return true;
+    zt_fail(err, ZT_EXIT_RUN, "%d ranks need %llu open files, %llu are allowed", job->ranks, (unsigned long long)least,
+            (unsigned long long)had);
+    return zt_hint(err, "`ulimit -n 1024` sets the usual limit");
+}
+
 bool zt_supervise(const struct zt_supervise *job, struct zt_err *err) {
     struct zt_parent p = { .job = job, .listener = -1, .first_bad = -1, .mpirun = { .output = -1 } };
     char variable[600];
@@ -82,7 +98,8 @@ bool zt_supervise(const struct zt_supervise *job, struct zt_err *err) {
         p.ranks[i].fd = p.ranks[i].stream[0] = p.ranks[i].stream[1] = -1;
     gethostname(p.host, sizeof p.host - 1);
     watch_signals(&p, &old);
-    bool ok = zt_parent_listen(&p, variable, sizeof variable, err) && zt_mpirun_start(&p.mpirun, job, variable, err);
+    bool ok = raise_open_files(job, err) && zt_parent_listen(&p, variable, sizeof variable, err) &&
+              zt_mpirun_start(&p.mpirun, job, variable, err);
     if (ok) {
         run(&p);
         for (const char *const *folder = job->clean; *folder; folder++)

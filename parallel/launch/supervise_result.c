@@ -110,10 +110,11 @@ static void last_line(const struct zt_rank_seen *r, char *to, size_t room) {
     zt_control_clean(to, room);
 }
 
-/* Whether a paragraph only tells that some rank has ended, and how mpirun ends the others. */
+/* Whether a paragraph only tells that some rank has ended, and how mpirun ends the others, or that mpirun has crashed
+ * of that: Open MPI 4.1 does where ranks end at the same time. */
 static bool says_nothing(const char *paragraph) {
     static const char *const starts[] = { "Primary job ", "mpirun noticed ", "mpirun detected ", "mpirun: abort is " };
-    bool nothing = false;
+    bool nothing = strstr(paragraph, "] *** Process received signal ***") != NULL;
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
         nothing |= zt_text_begins(paragraph, starts[i]);
     return nothing;

@@ -357,12 +357,17 @@ static int list_sources(const struct zt_parent *p, struct pollfd *polled, struct
     return n;
 }
 
-/* Ranks that have not come although others have: stopped as soon as they were started, or held up for ever. */
+/* Ranks that have not come although others have: stopped as soon as they were started, or held up for ever. After a
+ * stop signal nothing waits for mpirun, or for a host that it does not reach, to start the first. */
 static void count_absence(struct zt_parent *p, int ms) {
     int absent = zt_parent_count(p, ZT_RANK_ABSENT);
-    if (p->ending || absent == 0 || absent == p->job->ranks)
+    if (p->ending || absent == 0 || (absent == p->job->ranks && !p->stop_signal))
         return;
     p->lonely_ms += ms;
+    if (absent == p->job->ranks) {
+        p->stop_at_once |= p->lonely_ms >= SILENT_MS;
+        return;
+    }
     for (int i = 0; i < p->job->ranks && p->lonely_ms >= ABSENT_MS; i++)
         if (p->ranks[i].state == ZT_RANK_ABSENT) {
             p->ranks[i].state = ZT_RANK_STOPPED;

@@ -65,7 +65,7 @@ struct zt_parent {
     int first_bad;     /* the first rank that was lost, stopped or failed; -1: none */
     int stop_signal;   /* SIGINT, SIGTERM or SIGHUP; 0: none */
     bool save;         /* received SIGUSR1 */
-    bool stop_at_once; /* received a stop signal twice */
+    bool stop_at_once; /* received a stop signal twice, or once before any rank has come */
     bool line_open;    /* what ranks wrote to standard error ends within a line */
     bool ending;       /* all ranks are being ended */
     bool no_mpi;       /* the ranks have been in MPI_Init for too long */

@@ -7,11 +7,44 @@
 
 #define HINT "hint: "
 
-/* Formats and escapes text: text from hostile files may contain anything, and one problem must remain one line. */
+static bool continues(char c) {
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* Copies text; where it does not fit, "..." stands for its middle: a message begins with where, and ends with what is
+ * wrong. Characters of UTF-8 stay whole. `room` is at least 8. */
+static void shorten(char *to, size_t room, const char *text) {
+    const size_t n = strlen(text);
+    if (n < room) {
+        memcpy(to, text, n + 1);
+        return;
+    }
+    size_t head = (room - 4) / 2, tail = n - (room - 4 - head);
+    while (head && continues(text[head]))
+        head--;
+    while (continues(text[tail]))
+        tail++;
+    memcpy(to, text, head);
+    memcpy(to + head, "...", 3);
+    memcpy(to + head + 3, text + tail, n - tail + 1);
+}
+
+/* Formats and escapes text: text from hostile files may contain anything, and one problem must remain one line. Without
+ * memory for a long one its end is missing. */
 static void format_shown(char to[ZT_ERR_TEXT], const char *fmt, va_list ap) {
-    char text[ZT_ERR_TEXT];
-    vsnprintf(text, sizeof text, fmt, ap);
-    zt_show(to, ZT_ERR_TEXT, text);
+    char text[ZT_ERR_TEXT], shown[ZT_SHOWN_MOST * ZT_ERR_TEXT];
+    va_list again;
+    va_copy(again, ap);
+    const int length = vsnprintf(text, sizeof text, fmt, ap);
+    char *all = length >= (int)sizeof text ? malloc((size_t)length + 1) : NULL;
+    if (all) {
+        vsnprintf(all, (size_t)length + 1, fmt, again);
+        shorten(text, sizeof text, all);
+    }
+    va_end(again);
+    free(all);
+    zt_show(shown, sizeof shown, text);
+    shorten(to, ZT_ERR_TEXT, shown);
 }
 
 /* Appends a line to `rest`. Without memory for it the error keeps nothing more, and the rest is only counted. */
@@ -56,25 +89,24 @@ bool zt_hint(struct zt_err *err, const char *fmt, ...) {
     return false;
 }
 
+/* Of two long texts each has half of the room; the prefix gives way to a text that needs less. */
 void zt_err_prepend(struct zt_err *err, int index, const char *prefix) {
     char old[ZT_ERR_TEXT];
     memcpy(old, err->text[index], sizeof old);
-    size_t n = strlen(prefix), room = ZT_ERR_TEXT - 1 - n, m = strlen(old);
-    if (m > room)
-        m = room;
-    memcpy(err->text[index], prefix, n);
-    memcpy(err->text[index] + n, old, m);
-    err->text[index][n + m] = 0;
+    const size_t room = ZT_ERR_TEXT - 1, half = room / 2, m = strlen(old);
+    shorten(err->text[index], (m < half ? room - m : half) + 1, prefix);
+    const size_t n = strlen(err->text[index]);
+    shorten(err->text[index] + n, ZT_ERR_TEXT - n, old);
 }
 
 bool zt_err_within(struct zt_err *err, int first, const char *fmt, ...) {
-    char prefix[ZT_ERR_TEXT];
+    char text[ZT_ERR_TEXT], prefix[ZT_ERR_TEXT];
     va_list ap;
     va_start(ap, fmt);
-    format_shown(prefix, fmt, ap);
+    format_shown(text, fmt, ap);
     va_end(ap);
-    size_t length = strlen(prefix);
-    memcpy(prefix + (length < sizeof prefix - 3 ? length : sizeof prefix - 3), ": ", 3);
+    shorten(prefix, sizeof prefix - 2, text);
+    strcat(prefix, ": ");
     for (int i = first; i < err->count && i < ZT_ERR_LINES; i++)
         zt_err_prepend(err, i, prefix);
     return false;

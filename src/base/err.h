@@ -2,8 +2,8 @@
  *
  * Every function that can fail returns bool and takes a struct zt_err as its last parameter. The function that knows
  * the fact writes the text "WHERE: what is wrong"; its callers prepend the file name with zt_err_within(). Several
- * problems of one file are several lines. Text is escaped as base/show.h describes. Only main prints errors
- * (zt_err_print) and exits. */
+ * problems of one file are several lines. Text is escaped as base/show.h describes; "..." stands for the middle of one
+ * that is longer than ZT_ERR_TEXT. Only main prints errors (zt_err_print) and exits. */
 #ifndef ZT_BASE_ERR_H
 #define ZT_BASE_ERR_H
 

@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static FILE *open_of(int pid, const char *file) {
@@ -52,4 +53,92 @@ struct zt_process_memory zt_process_memory_of(int pid) {
     fclose(file);
     int64_t peers = shared ? peers_bytes(pid) : 0; /* reading it takes time from the process */
     return (struct zt_process_memory){ now * 1024 - peers, peak * 1024 - peers };
+}
+
+/* ---- of the host ---- */
+
+const struct zt_memory_files zt_memory_files = { "/proc/meminfo", "/proc/self/cgroup", "/sys/fs/cgroup" };
+
+static int64_t machine_bytes(const char *path) {
+    char line[256];
+    long long kilobytes = 0;
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemTotal: %lld kB", &kilobytes) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kilobytes * 1024;
+}
+
+static void lower(struct zt_host_memory *m, int64_t bytes, const char *source) {
+    if (bytes <= 0 || (m->bytes && bytes >= m->bytes))
+        return;
+    m->bytes = bytes;
+    snprintf(m->source, sizeof m->source, "%.500s", source);
+}
+
+/* "max", version 2's word for no limit, is no number. */
+static void read_limit(struct zt_host_memory *m, const char *path) {
+    long long bytes;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return;
+    if (fscanf(file, "%lld", &bytes) == 1)
+        lower(m, bytes, path);
+    fclose(file);
+}
+
+/* Reads the limit `name` of the group `group` ("/a/b") below `mount`, and of the groups around it. In a container the
+ * path may be that of the host, of which only the root is mounted. */
+static void read_groups(struct zt_host_memory *m, const char *mount, const char *group, const char *name) {
+    char path[1024], at[512];
+    snprintf(at, sizeof at, "%s", group);
+    for (;;) {
+        if (snprintf(path, sizeof path, "%s%s/%s", mount, at, name) < (int)sizeof m->source)
+            read_limit(m, path);
+        char *slash = strrchr(at, '/');
+        if (!slash)
+            return;
+        *slash = 0;
+    }
+}
+
+static bool has_memory(char *controllers) {
+    char *rest = NULL;
+    for (char *one = strtok_r(controllers, ",", &rest); one; one = strtok_r(NULL, ",", &rest))
+        if (strcmp(one, "memory") == 0)
+            return true;
+    return false;
+}
+
+/* A line of /proc/self/cgroup: "0::/group" of version 2, "4:memory:/group" of version 1. */
+static void read_line(struct zt_host_memory *m, char *line, const char *mounts) {
+    char mount[512];
+    line[strcspn(line, "\n")] = 0;
+    char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!group)
+        return;
+    *controllers++ = 0;
+    *group++ = 0;
+    if (!controllers[0]) {
+        read_groups(m, mounts, group, "memory.max");
+        snprintf(mount, sizeof mount, "%s/unified", mounts);
+        read_groups(m, mount, group, "memory.max");
+    } else if (has_memory(controllers)) {
+        snprintf(mount, sizeof mount, "%s/memory", mounts);
+        read_groups(m, mount, group, "memory.limit_in_bytes");
+    }
+}
+
+struct zt_host_memory zt_host_memory(const struct zt_memory_files *files) {
+    struct zt_host_memory m = { 0 };
+    char line[512];
+    lower(&m, machine_bytes(files->meminfo), "the machine");
+    FILE *file = fopen(files->cgroup, "re");
+    while (file && fgets(line, sizeof line, file))
+        read_line(&m, line, files->mounts);
+    if (file)
+        fclose(file);
+    return m;
 }

@@ -48,6 +48,9 @@ static bool open_part(struct opening *o, int i) {
 
 static bool fail_missing(const struct opening *o, const struct zt_stored_tensor *t, int64_t element) {
     char have[256], lacks[256];
+    if (o->to->map_count == o->manifest->part_count)
+        return zt_fail(o->err, ZT_EXIT_DATA, "%s: no part has \"%.100s\" from element %lld on", o->folder, t->name,
+                       (long long)element);
     zt_parts_list(o->folder, o->manifest, true, have, sizeof have);
     zt_parts_list(o->folder, o->manifest, false, lacks, sizeof lacks);
     zt_fail(o->err, ZT_EXIT_DATA,

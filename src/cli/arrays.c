@@ -311,7 +311,8 @@ struct zt_tensor zt_arrays_value(const struct zt_arrays *a, int value) {
 
 bool zt_arrays_write(const struct zt_arrays *a, const struct zt_array_key *key, const struct zt_tensor *tensor,
                      struct zt_err *err) {
-    return zt_onnx_write_tensor(file_in(a->arena, a->options->output, key->kind, key->index), key->name, tensor, err);
+    const char *path = file_in(a->arena, a->options->output, key->kind, key->index);
+    return zt_inputs_spare(a->options, NULL, path, err) && zt_onnx_write_tensor(path, key->name, tensor, err);
 }
 
 bool zt_arrays_write_list(const struct zt_arrays *a, const struct zt_array_key *key, int value,
@@ -322,7 +323,8 @@ bool zt_arrays_write_list(const struct zt_arrays *a, const struct zt_array_key *
                                        .empty = l->kind == ZT_OPTIONAL && !l->count,
                                        .tensor = tensors,
                                        .tensor_count = zt_list_tensor_count(a->graph, value) };
-    return zt_onnx_write_list(file_in(a->arena, a->options->output, key->kind, key->index), key->name, &list, err);
+    const char *path = file_in(a->arena, a->options->output, key->kind, key->index);
+    return zt_inputs_spare(a->options, NULL, path, err) && zt_onnx_write_list(path, key->name, &list, err);
 }
 
 bool zt_arrays_write_npz(const struct zt_arrays *a, const char *file, const char *const *names,

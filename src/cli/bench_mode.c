@@ -31,7 +31,7 @@ static bool take_pipeline(struct zt_bench_mode *mode, const char *name) {
     if (strncmp(name, "pp", 2) != 0 || strlen(name) >= sizeof mode->name)
         return false;
     const char *at = name + 2, *end = name + strlen(name), *last = strstr(at, "-zero");
-    if (!take_digits(&at, stages, sizeof stages))
+    if (!take_digits(&at, stages, sizeof stages) || stages[0] == '0')
         return false;
     if (last) {
         const char *digits = last + strlen("-zero");

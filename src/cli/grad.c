@@ -263,11 +263,15 @@ static bool emit(const struct product *p, const char *path, struct zt_err *err) 
     list_gradients(p, outputs + outs);
     for (int i = 0; i < p->from.count; i++)
         inputs[ins + i] = p->from.at[i].cotangent;
-    struct zt_emit what = { inputs, ins + p->from.count, outputs, count,
+    struct zt_emit what = { inputs,
+                            ins + p->from.count,
+                            outputs,
+                            count,
                             zt_arena_printf(arena,
                                             "%s and its gradients, as ztrain computes them, at the shapes of one run",
-                                            zt_path_name(p->arrays.model->path)) };
-    return zt_onnx_emit(g, &zt_ops, &what, path, err) || zt_err_within(err, problems, "%s", p->arrays.options->model);
+                                            zt_path_name(p->arrays.model->path)),
+                            p->arrays.options->model };
+    return zt_onnx_emit(g, &zt_ops, &what, path, err);
 }
 
 static bool run(struct product *p, const struct zt_options *options, struct zt_err *err) {

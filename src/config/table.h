@@ -71,6 +71,7 @@ struct zt_key_row {
     const char *rule;      /* by this rule; NULL: "default" */
     double min, max;       /* numbers and list items; -HUGE_VAL and HUGE_VAL: unbounded */
     bool above, below;     /* min or max itself is outside */
+    bool whole;            /* ZT_KEY_NUMBERS: the items are integers */
     bool any_case;         /* choices match whatever their case */
     const char
         *otherwise;    /* choices: what DeepSpeed reads a text as that is none of them, and near none, with a note */

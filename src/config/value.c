@@ -98,18 +98,24 @@ static bool check_int(struct zt_reading *r, struct zt_json_node *node, const str
     return in_range(r, node, row);
 }
 
+/* Whether the node is a number beyond a double, which zt_json_read() has reported. */
+static bool is_reported(const struct zt_json_node *node) {
+    return node->kind == ZT_JSON_NODE_NUMBER && !isfinite(node->number);
+}
+
 static bool check_list(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row, const char *wants,
                        bool (*check)(struct zt_reading *, struct zt_json_node *, const struct zt_key_row *)) {
     bool ok = true;
     if (node->kind != ZT_JSON_NODE_LIST)
         return wrong_type(r, node, wants);
     for (struct zt_json_node *item = node->first; item; item = item->next)
-        ok &= check(r, item, row);
+        ok &= !is_reported(item) && check(r, item, row);
     return ok;
 }
 
 static bool check_numbers(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
-    return check_list(r, node, row, "a list of numbers", check_number);
+    return row->whole ? check_list(r, node, row, "a list of integers", check_int)
+                      : check_list(r, node, row, "a list of numbers", check_number);
 }
 
 static bool check_each(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
@@ -472,7 +478,7 @@ bool zt_value_check(struct zt_reading *r, struct zt_json_node *node, const struc
             from_text(r, node, row, value);
         return true;
     }
-    return types[row->type].check(r, node, row);
+    return !is_reported(node) && types[row->type].check(r, node, row);
 }
 
 void zt_value_store(struct zt_reading *r, const struct zt_json_node *node, const struct zt_key_row *row) {

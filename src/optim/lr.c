@@ -140,7 +140,7 @@ static const struct zt_key_row step_keys[] = {
 };
 static const struct zt_key_row exponential_keys[] = { GAMMA(.needed = true), ROWS_TORCH, { 0 } };
 static const struct zt_key_row multi_step_keys[] = {
-    { .key = SCHEDULER "milestones", NUMBERS, FROM(0), .needed = true, RULE(decay, milestones) },
+    { .key = SCHEDULER "milestones", NUMBERS, FROM(0), .whole = true, .needed = true, RULE(decay, milestones) },
     GAMMA(DEF("0.1")),
     ROWS_TORCH,
     { 0 },

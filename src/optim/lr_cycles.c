@@ -63,7 +63,10 @@ static double ramp(int64_t at, int64_t length, int64_t stairs) {
 static void one_cycle_rate(const struct zt_scheduler_config *s, int64_t update, struct zt_rate *rate) {
     const struct one_cycle *c = s->params;
     int64_t first = c->first_step_size, second = c->second_step_size ? c->second_step_size : first;
-    int64_t past = update - (first + second), up = c->first_stair_count;
+    int64_t cycle, up = c->first_stair_count;
+    if (__builtin_add_overflow(first, second, &cycle))
+        cycle = INT64_MAX;
+    const int64_t past = update - cycle;
     int64_t down = c->second_stair_count < 0 ? up : c->second_stair_count;
     double height = 0, decay = 0;
     if (past < 0)

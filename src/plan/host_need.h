@@ -3,7 +3,7 @@
 #define ZT_PLAN_HOST_NEED_H
 
 #include "plan/rank_bytes.h"
-#include "session/memory_limit.h"
+#include "base/process_memory.h"
 
 /* Bytes of host memory, of one rank or of all ranks of a host. */
 struct zt_host_need {

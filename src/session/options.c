@@ -358,6 +358,19 @@ static int most_operands(const struct zt_command_row *command) {
     return (command->operands[0] != NULL) + (command->operands[1] != NULL);
 }
 
+static bool take_operand(struct parser *p, const char *argument) {
+    const struct zt_command_row *c = p->o->command;
+    const char *name = c->operands[c->repeats_operand ? 0 : p->operand_count];
+    if (!argument[0])
+        return zt_fail(p->err, ZT_EXIT_CONFIG, "%s: the value is empty", name);
+    if (c->repeats_operand)
+        zt_vec_push(&p->runs, argument);
+    else
+        p->o->operands[p->operand_count] = argument;
+    p->operand_count = c->repeats_operand ? 1 : p->operand_count + 1;
+    return true;
+}
+
 static bool parse_arguments(struct parser *p) {
     while (p->next < p->argc && !p->o->help && !p->o->version) {
         const char *argument = p->argv[p->next++];
@@ -367,11 +380,9 @@ static bool parse_arguments(struct parser *p) {
         } else if (argument[0] == '-' && argument[1]) {
             zt_fail(p->err, ZT_EXIT_CONFIG, "unknown option %s", argument);
             return zt_hint(p->err, "%s", short_hint(p, argument));
-        } else if (p->o->command->repeats_operand) {
-            zt_vec_push(&p->runs, argument);
-            p->operand_count = 1;
-        } else if (p->operand_count < most_operands(p->o->command)) {
-            p->o->operands[p->operand_count++] = argument;
+        } else if (p->o->command->repeats_operand || p->operand_count < most_operands(p->o->command)) {
+            if (!take_operand(p, argument))
+                return false;
         } else {
             zt_fail(p->err, ZT_EXIT_CONFIG, "unexpected argument \"%s\"", argument);
             return zt_hint(p->err, "every value belongs to an option; `ztrain %s --help` lists them",

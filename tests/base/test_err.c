@@ -1,6 +1,7 @@
 #include "tests/suite.h"
 
 #include "base/err.h"
+#include "base/show.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,11 +72,45 @@ START_TEST(texts_of_any_length_stay_inside_and_on_one_line) {
 }
 END_TEST
 
+/* A message begins with where and ends with what is wrong: neither goes missing beside a long name. */
+START_TEST(of_a_long_text_the_middle_is_left_out) {
+    char name[4000];
+    memset(name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    zt_fail(&err, ZT_EXIT_CONFIG, "--set %s: unknown key", name);
+    ck_assert(strncmp(err.text[0], "--set aaaa", 10) == 0 && strstr(err.text[0], "aaa...aaa") &&
+              strstr(err.text[0], "aaa: unknown key"));
+    zt_err_within(&err, 0, "folder/%s/c.json", name);
+    ck_assert(strncmp(err.text[0], "folder/aaaa", 11) == 0 && strstr(err.text[0], "aaa...aaa") &&
+              strstr(err.text[0], "c.json: --set aaa") && strstr(err.text[0], "aaa: unknown key"));
+    ck_assert_uint_lt(strlen(err.text[0]), ZT_ERR_TEXT);
+    err = (struct zt_err){ 0 };
+    zt_fail(&err, ZT_EXIT_CONFIG, "unknown key");
+    zt_err_within(&err, 0, "folder/%s/c.json", name);
+    ck_assert(strlen(err.text[0]) == ZT_ERR_TEXT - 1 && strstr(err.text[0], "/c.json: unknown key"));
+}
+END_TEST
+
+START_TEST(characters_are_whole_beside_what_is_left_out) {
+    char text[ZT_ERR_TEXT], name[3 * 400 + 1] = "";
+    for (int i = 0; i < 400; i++)
+        strcat(name, "\u20ac");
+    for (int shift = 0; shift < 3; shift++) {
+        err = (struct zt_err){ 0 };
+        zt_fail(&err, ZT_EXIT_CONFIG, "%.*s%s: what", shift, "abc", name);
+        ck_assert(strstr(err.text[0], "...") && strstr(err.text[0], ": what"));
+        ck_assert_str_eq(zt_show(text, sizeof text, err.text[0]), err.text[0]); /* it escapes what is no UTF-8 */
+    }
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("err");
     tcase_add_test(cases, the_first_problem_gives_the_code_and_ten_keep_their_text);
     tcase_add_test(cases, a_hint_follows_its_problem);
     tcase_add_test(cases, a_prefix_is_put_before_the_problems_from_an_index_on);
     tcase_add_test(cases, texts_of_any_length_stay_inside_and_on_one_line);
+    tcase_add_test(cases, of_a_long_text_the_middle_is_left_out);
+    tcase_add_test(cases, characters_are_whole_beside_what_is_left_out);
     return run_suite("err", cases, CK_FORK);
 }

@@ -123,19 +123,13 @@ START_TEST(a_run_saves_nothing_and_the_mode_wins) {
 END_TEST
 
 START_TEST(what_is_no_mode_is_refused_by_name) {
-    static const char *const wrong[] = { "",
-                                         "zero4",
-                                         "pp",
-                                         "pp2-",
-                                         "pp2-zero",
-                                         "pp2--zero1",
-                                         "pp2-1f1b-zero",
-                                         "pp2x",
-                                         "pp2-'",
-                                         "pp2- ",
-                                         "pp123456789",
-                                         "pp2-zero1x",
-                                         "pp2-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    static const char *const wrong[] = { "",           "zero4",
+                                         "pp",         "pp0",
+                                         "pp2-",       "pp2-zero",
+                                         "pp2--zero1", "pp2-1f1b-zero",
+                                         "pp2x",       "pp2-'",
+                                         "pp2- ",      "pp123456789",
+                                         "pp2-zero1x", "pp2-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
                                          "DDP" };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct zt_bench_mode m;

@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -113,6 +114,9 @@ class Options(Case):
         self.refused("--model", says=["--model"])
         self.refused("--model", "--config", "c", says=["--model"])
         self.refused("--model=", says=["--model", "empty"])
+        self.refused("verify", "", says=["CHECKPOINT: the value is empty"])
+        self.refused("report", "run", "", says=["RUN: the value is empty"])
+        self.refused("diff", "run", "", says=["RUN_B: the value is empty"])
 
     def test_an_option_given_twice_is_refused(self):
         self.refused("--model", "a", "--model=b", says=["--model", "twice"])
@@ -167,13 +171,21 @@ class Options(Case):
             done = subprocess.run([ZTRAIN, "--version"], env={**plain, **extra}, capture_output=True, timeout=20)
             self.assertEqual(done.returncode, 0)
 
+    def test_a_small_stack_is_raised_or_named(self):
+        def run(soft, hard):
+            return subprocess.run([ZTRAIN, "ops"], capture_output=True, text=True, timeout=20,
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (soft << 10, hard << 10)))
+        self.assertEqual(run(256, 8192).returncode, 0)
+        small = run(256, 512)
+        self.assertEqual((small.returncode, small.stderr.splitlines()[0]), (1, "ztrain: error: the stack is limited to 262144 bytes, 1048576 are needed"))
+
     def test_instructions_may_be_limited(self):
         def run(isa, *words):
             return subprocess.run([ZTRAIN, *words], env={**os.environ, "ZTRAIN_ISA": isa}, capture_output=True, text=True, timeout=20)
         self.assertIn("instructions up to generic", run("generic", "doctor").stdout)
         wrong = run("sse9", "--version")
         self.assertEqual(wrong.returncode, 2)
-        self.assertIn("ZTRAIN_ISA: sse9 is none of generic, avx2, avx512, avx512_bf16, amx", wrong.stderr)
+        self.assertIn("ZTRAIN_ISA: \"sse9\" is none of generic, avx2, avx512, avx512_bf16, amx", wrong.stderr)
 
 
 class Ops(Case):
@@ -306,6 +318,21 @@ class Predict(Case):
         self.predict(linear(), self.write("in.npz", npz({"x": ([2, 2], X)})), code=4, says=["new"])
 
 
+    @unittest.skipUnless(subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0, "mounts of its own are wanted (root)")
+    def test_values_that_memory_cannot_hold_together_are_an_error(self):
+        """On a machine of 40 MB, according to /proc/meminfo."""
+        data = model([node("ConstantOfShape", ["a"], ["y"]), node("ConstantOfShape", ["b"], ["z"], "second")],
+                     [value_info("a", [1], INT64), value_info("b", [1], INT64)], [value_info("y", ["n"]), value_info("z", ["m"])])
+        path, small = self.write("m.onnx", data), self.write("meminfo", b"MemTotal: 40000 kB\n")
+        for second, code in (4000000, 0), (6000000, 3):
+            source = self.write("in.npz", npz({"a": ([1], [5000000], INT64), "b": ([1], [second], INT64)}))
+            done = subprocess.run(["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /proc/meminfo && exec "$@"', small, ZTRAIN, "predict",
+                                   "--model", path, "--inputs", source, "--output", self.folder / "out"], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn(f'ztrain: error: {path}: second (ConstantOfShape): output "z" has shape [6000000], '
+                      "which is too large for this machine beside 0.0", done.stderr)
+
+
 class Grad(Case):
     def grad(self, data, files, code=0, says=()):
         path, out = self.write("m.onnx", data), self.folder / "out"
@@ -409,9 +436,17 @@ class Grad(Case):
                      says=["m.onnx: cannot be written: the command reads it"])
         self.assertEqual(path.read_bytes(), linear())
         self.refused("predict", "--model", path, "--inputs", source, "--output", self.folder, code=4, says=["outputs.npz: cannot be written"])
+        for command, name in ("predict", "output_0.pb"), ("grad", "grad_input_0.pb"):
+            named = self.write(name, linear())
+            self.refused(command, "--model", named, "--inputs", source, "--output", self.folder, code=4, says=[f"{name}: cannot be written: the command reads it"])
+            self.assertEqual(named.read_bytes(), linear())
+            named.write_bytes(source.read_bytes())
+            self.refused(command, "--model", path, "--inputs", named, "--output", self.folder, code=4, says=[f"{name}: cannot be written: the command reads it"])
+            self.assertEqual(named.read_bytes(), source.read_bytes())
+            named.unlink()
         os.mkfifo(self.folder / "fifo")
         self.refused("grad", "--model", path, "--inputs", source, "--output", self.folder / "out", "--emit", self.folder / "fifo", code=4,
-                     says=["fifo: cannot be written: it is not a regular file"])
+                     says=[f"ztrain: error: {self.folder}/fifo: cannot be written: it is not a regular file"])
         self.refused("grad", "--model", path, "--inputs", self.folder / "fifo", "--output", self.folder / "out", code=4, says=["fifo: not a regular file"])
 
     def test_an_emitted_gradient_without_a_path_is_zeros(self):

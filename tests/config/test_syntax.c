@@ -89,6 +89,13 @@ START_TEST(a_nul_byte_is_named) {
 }
 END_TEST
 
+START_TEST(a_number_beyond_a_double_is_one_problem) {
+    refuse("{\"train_batch_size\": 1e400}", ":1:2: the number 1e400 is too large", 1);
+    refuse("{" BATCH ", \"gradient_clipping\": -1e400}", "the number -1e400 is too large", 1);
+    refuse("{" BATCH ", \"ztrain\": {\"loss\": {\"class_weights\": [1, 1e400]}}}", "the number 1e400 is too large", 1);
+}
+END_TEST
+
 START_TEST(duplicate_keys_name_both_lines) {
     refuse("{" BATCH ",\n\"seed\": 1,\n\n\"seed\": 2,\n\"ztrain\": {\"epochs\": 1, \"\\u0065pochs\": 1}}",
            ":4:1: seed: given twice, in line 2 and in line 4|:5:25: ztrain.epochs: given twice", 2);
@@ -194,6 +201,7 @@ int main(void) {
                                    a_byte_order_mark_and_escapes_are_understood,
                                    syntax_errors_say_line_and_column,
                                    a_nul_byte_is_named,
+                                   a_number_beyond_a_double_is_one_problem,
                                    duplicate_keys_name_both_lines,
                                    nesting_and_size_have_limits,
                                    a_file_that_cannot_be_read_is_named,

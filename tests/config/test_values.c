@@ -511,6 +511,19 @@ START_TEST(bf16_skips_steps_that_overflow_where_the_key_says_so) {
 }
 END_TEST
 
+START_TEST(milestones_are_integers) {
+    static const char text[] =
+        "{" BATCH ", " ADAM ", \"scheduler\": {\"type\": \"MultiStepLR\", \"params\": {\"milestones\": %s}}}";
+    char config[512];
+    snprintf(config, sizeof config, text, "[2, 1.5]");
+    refuse(config, "scheduler.params.milestones[1]: wants an integer, found 1.5", 1);
+    snprintf(config, sizeof config, text, "3");
+    refuse(config, "wants a list of integers", 1);
+    snprintf(config, sizeof config, text, "[2, 2e3]");
+    zt_config_destroy(accept(config));
+}
+END_TEST
+
 START_TEST(a_schedule_may_give_each_parameter_group_its_rate) {
     struct zt_config *c = CONFIG(
         "\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_max_lr\": [1, 0.5]}}, \"ztrain\": "
@@ -549,6 +562,7 @@ int main(void) {
                                    a_written_config_reads_back_to_the_same,
                                    a_written_config_keeps_the_bytes_of_a_path,
                                    bf16_skips_steps_that_overflow_where_the_key_says_so,
+                                   milestones_are_integers,
                                    a_schedule_may_give_each_parameter_group_its_rate };
     return run_cases("config values", cases, sizeof cases / sizeof cases[0]);
 }

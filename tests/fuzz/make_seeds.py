@@ -3,8 +3,9 @@
 
     tests/fuzz/make_seeds.py ZTRAIN TO        also writes the dictionaries beside itself
 
-Models: the ONNX standard's node tests, the same with their inputs as parameters (for training), and small networks with
-If, Loop, Scan, functions and external data. The rest is written here or by ztrain. Needs numpy and onnx.
+Models: the ONNX standard's node tests and onnxruntime's operators (tests/graph), the same with their inputs as parameters (for
+training), and small networks with If, Loop, Scan, functions, external data and the patterns of fusions. The rest is written here or
+by ztrain. Needs numpy and onnx.
 """
 import io
 import json
@@ -24,6 +25,9 @@ from onnx import TensorProto, helper, numpy_helper, parser
 from onnx.backend.test.case.node import collect_testcases
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "tests/graph"))
+from microsoft_models import MICROSOFT
+from microsoft_quantized import QUANTIZED
 MOST_BYTES, TRAIN_WAYS = 8192, 11
 NETWORKS = [
     """<ir_version: 8, opset_import: ["" : 17]> g (float[N, 4] x) => (float[N, 3] y)
@@ -61,7 +65,25 @@ NETWORKS = [
        y = ConcatFromSequence <axis = 0, new_axis = 1> (z) }""",
     """<ir_version: 8, opset_import: ["" : 17]> g (seq(float[N]) s, optional(float) o) => (seq(float) y, bool b) {
        y = Identity(s)  b = OptionalHasElement(o) }""",
+    """<ir_version: 8, opset_import: ["" : 18]> g (float[N, 8, 4, 4] x) => (float[N, 8, 4, 4] y)
+       <float[8, 4, 1, 1] c_weight, int64[5] apart = {0, 2, 4, 4, 4}, int64[4] joined = {0, 8, 4, 4}> { a = Conv <group = 2> (x, c_weight)
+       b = Reshape(a, apart)  t = Transpose <perm = [0, 2, 1, 3, 4]> (b)  c = Reshape(t, joined)  y = Conv <group = 2> (c, c_weight) }""",
+    """<ir_version: 8, opset_import: ["" : 18]> g (float[N, 6] x) => (float[N, 4] y) <float[6, 4] w_weight, float ratio = {0.5}, bool train = {1}> {
+       d, m = Dropout <seed = 3> (x, ratio, train)  h = MatMul(d, w_weight)  e = Dropout(h, ratio)  y = Relu(e) }""",
+    """<ir_version: 8, opset_import: ["" : 18]> g (float[N, 16, 7, 7] x) => (float[N, 16, 7, 7] y) <float[16, 16, 3, 3] c_weight, float[16] c_bias> {
+       a = Conv <pads = [1, 1, 1, 1]> (x, c_weight, c_bias)  b = Relu(a)  y = Conv <pads = [1, 1, 1, 1]> (b, c_weight) }""",
+    """<ir_version: 8, opset_import: ["" : 18]> g (float[N, 4, 6, 6] x) => (float[N, 2] y) <float[2, 4, 6, 6] c_weight, float[2] c_bias> {
+       a = Conv(x, c_weight, c_bias)  y = Flatten(a) }""",
+    """<ir_version: 8, opset_import: ["" : 18]> g (float[N, 6, 8] x) => (float[N, 6, 4] y) <float[6, 1, 3] c_weight> {
+       a = Conv <group = 6, dilations = [2], pads = [2, 2]> (x, c_weight)  y = AveragePool <kernel_shape = [2], strides = [2]> (a) }""",
+    """<ir_version: 8, opset_import: ["" : 18]> g (float[N, 2, 4, 4, 4] x) => (float[N, 2, 2, 2, 2] y) <float[2, 2, 3, 3, 3] c_weight> {
+       a = Conv <pads = [1, 1, 1, 1, 1, 1]> (x, c_weight)  y = MaxPool <kernel_shape = [2, 2, 2], strides = [2, 2, 2]> (a) }""",
+    """<ir_version: 8, opset_import: ["" : 18]> g (int64[N, 3] x) => (float[N, 4] y) <float[7, 4] e_weight, int64[1] axes = {1}> {
+       a = Gather(e_weight, x)  b = ReduceMax <keepdims = 0> (a, axes)  c = ReduceMean <keepdims = 0> (a, axes)  y = Add(b, c) }""",
+    """<ir_version: 8, opset_import: ["" : 18]> g (float[N, 8] x) => (float[N, 4] y) <float[8, 4] w_weight, float scale = {0.05}, int8 zero = {0}> {
+       q = QuantizeLinear(w_weight, scale, zero)  d = DequantizeLinear(q, scale, zero)  y = MatMul(x, d) }""",
 ]
+ONNXRUNTIME = '<ir_version: 8, opset_import: ["" : 18, "com.microsoft" : 1]>\n'
 
 
 def networks():
@@ -76,6 +98,15 @@ def networks():
         yield model
 
 
+def of_onnxruntime():
+    """(model, arrays of its inputs) of onnxruntime's operators."""
+    rng = np.random.default_rng(1)
+    for text, inputs, *_ in [*MICROSOFT.values(), *QUANTIZED.values()]:
+        model = parser.parse_model(ONNXRUNTIME + text)
+        yield model, [np.asarray(a) if isinstance(a, np.ndarray) else rng.uniform(-1, 1, a).astype(np.float32)
+                      for a in (inputs[v.name] for v in model.graph.input)]
+
+
 def node_tests():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -84,31 +115,32 @@ def node_tests():
                 yield case
 
 
+def with_a_loss(model, values):
+    """The inputs, of these values, as parameters, the mean of the first output as the loss, beside an input of four samples."""
+    trained = onnx.ModelProto()
+    trained.CopyFrom(model)
+    graph, keeps_no_axes = trained.graph, {"keepdims": 0}
+    graph.initializer.extend(numpy_helper.from_array(np.ascontiguousarray(value), given.name) for value, given in zip(values, graph.input))
+    del graph.input[:]
+    graph.input.append(helper.make_tensor_value_info("fed", TensorProto.FLOAT, ["N"]))
+    graph.node.extend([helper.make_node("Cast", [graph.output[0].name], ["as_float"], to=TensorProto.FLOAT),
+                       helper.make_node("ReduceMean", ["as_float"], ["of_test"], **keeps_no_axes),
+                       helper.make_node("ReduceMean", ["fed"], ["of_fed"], **keeps_no_axes),
+                       helper.make_node("Add", ["of_test", "of_fed"], ["loss_of_all"])])
+    del graph.output[:]
+    graph.output.append(helper.make_tensor_value_info("loss_of_all", TensorProto.FLOAT, []))
+    return trained
+
+
 def as_training(case):
-    """The test's inputs as parameters, the mean of its first output as the loss, beside an input of four samples."""
-    model = onnx.ModelProto()
-    model.CopyFrom(case.model)
+    model = case.model
     graph, opset = model.graph, max([o.version for o in model.opset_import if o.domain in ("", "ai.onnx")] or [0])
     if opset < 13 or not case.data_sets or graph.output[0].type.tensor_type.elem_type != TensorProto.FLOAT:
         return None
     values = case.data_sets[0][0]
     if len(values) != len(graph.input) or not all(isinstance(v, np.ndarray) and v.size <= 512 for v in values):
         return None
-    for number, (value, given) in enumerate(zip(values, graph.input)):
-        if not given.type.HasField("tensor_type"):
-            return None
-        tensor = numpy_helper.from_array(value, given.name)
-        graph.initializer.append(tensor)
-    del graph.input[:]
-    graph.input.append(helper.make_tensor_value_info("fed", TensorProto.FLOAT, ["N"]))
-    first = graph.output[0].name
-    opset_keeps_axes = {"keepdims": 0}
-    graph.node.extend([helper.make_node("ReduceMean", [first], ["of_test"], **opset_keeps_axes),
-                       helper.make_node("ReduceMean", ["fed"], ["of_fed"], **opset_keeps_axes),
-                       helper.make_node("Add", ["of_test", "of_fed"], ["loss_of_all"])])
-    del graph.output[:]
-    graph.output.append(helper.make_tensor_value_info("loss_of_all", TensorProto.FLOAT, []))
-    return model
+    return with_a_loss(model, values) if all(v.type.HasField("tensor_type") for v in graph.input) else None
 
 
 def external(location, offset, length):
@@ -147,8 +179,8 @@ def arrays():
     yield archive(some, zipfile.ZIP_DEFLATED)
 
 
-def small_run(ztrain, at):
-    config = {"train_batch_size": 4, "optimizer": {"type": "AdamW", "params": {"lr": 0.1}},
+def small_run(ztrain, at, **more):
+    config = {"train_batch_size": 4, "optimizer": {"type": "AdamW", "params": {"lr": 0.1}}, **more,
               "ztrain": {"steps": 1, "data": {"format": "synthetic", "samples": 8}, "loss": {"type": "output"}}}
     onnx.save(list(networks())[7], at / "m.onnx")
     (at / "c.json").write_text(json.dumps(config))
@@ -157,14 +189,42 @@ def small_run(ztrain, at):
     return at / "run"
 
 
+def in_parts(manifest, layout):
+    """The manifest of a checkpoint, without its last line, as one of two ranks with storage of their own would be."""
+    text = json.loads(manifest)
+    files = text.pop("files")
+    for rank, (file, host) in enumerate(zip(files, ("near", "far"))):
+        file |= {"name": f"part-{rank}-of-2.safetensors", "host": host}
+    del text["crc32c"]
+    text |= {"version": 2, "weights": {name: t["shape"] for name, t in layout.items()}, "files": files}
+    return json.dumps(text, indent=2).encode()[:-2] + b",\n"
+
+
+def as_part(stored, layout, length):
+    """A file of tensors as a part: two slices of each."""
+    slices, half = {}, lambda t: (t["data_offsets"][1] - t["data_offsets"][0]) // 8
+    for name, t in layout.items():
+        (at, end), middle = t["data_offsets"], half(t)
+        for kind, (first, last) in (("weights", (0, middle)), ("weights-copy", (middle, (end - at) // 4))):
+            slices[f"{kind}/{name}[{first}:{last}]"] = {"dtype": "F32", "shape": [last - first], "data_offsets": [at + 4 * first, at + 4 * last]}
+    head = json.dumps(slices).encode()
+    head += b" " * (-(8 + len(head)) % 64)
+    return struct.pack("<Q", len(head)) + head + stored[8 + length:]
+
+
 def checkpoint(ztrain):
-    """The files of a checkpoint of a small network; a manifest without its last line too, which the target adds."""
-    with tempfile.TemporaryDirectory() as folder:
-        for path in sorted((small_run(ztrain, pathlib.Path(folder)) / "checkpoints/step-1").iterdir()):
-            content = path.read_bytes()
-            yield content
-            if b'  "crc32c": "' in content:
-                yield content[:content.rindex(b'  "crc32c": "')]
+    """The files of a checkpoint of a small network, and of one in parts; a manifest without its last line too, which the target adds."""
+    plateau = {"type": "ReduceLROnPlateau", "params": {"patience": 1}}
+    for more in {}, {"scheduler": plateau}, {"fp16": {"enabled": True}}:
+        with tempfile.TemporaryDirectory() as folder:
+            files = {path.name: path.read_bytes() for path in sorted((small_run(ztrain, pathlib.Path(folder), **more) / "checkpoints/step-1").iterdir())}
+        manifest, stored = files["manifest.json"], files["weights.safetensors"]
+        length = struct.unpack("<Q", stored[:8])[0]
+        layout = json.loads(stored[8:8 + length])
+        yield from files.values()
+        yield manifest[:manifest.rindex(b'  "crc32c": "')]
+        yield in_parts(manifest, layout)
+        yield as_part(stored, layout, length)
 
 
 def configs():
@@ -281,9 +341,10 @@ def metrics():
 def seeds(ztrain):
     """{target: iterable of bytes}"""
     tests = list(node_tests())
-    nets = [m.SerializeToString() for m in networks()]
-    models = nets + [c.model.SerializeToString() for c in tests]
+    nets, others = [m.SerializeToString() for m in networks()], list(of_onnxruntime())
+    models = nets + [c.model.SerializeToString() for c in tests] + [m.SerializeToString() for m, _ in others]
     trained = [m.SerializeToString() for m in map(as_training, tests) if m is not None]
+    trained += [with_a_loss(m, values).SerializeToString() for m, values in others if any(v.dtype == np.float32 for v in values)]
     tensors = [numpy_helper.from_array(a).SerializeToString() for a in (np.eye(2, dtype=np.float32), np.arange(3), np.array(1.5))]
     lists = [numpy_helper.from_list([np.eye(2, dtype=np.float32), np.arange(3, dtype=np.float32)]),
              numpy_helper.from_optional(np.arange(3)), numpy_helper.from_optional([np.arange(2), np.arange(3)]), onnx.OptionalProto(name="o")]

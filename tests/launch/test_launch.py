@@ -11,6 +11,7 @@ import contextlib
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -383,6 +384,28 @@ class Refusals(Case):
         said = self.run_it(*self.words("--ranks", "2"), code=1, env={"PATH": str(self.folder)})
         self.assertIn("mpirun cannot be run", self.one_error(said))
         self.assertIn("hint: ranks are processes over MPI: install Open MPI", said)
+
+    def test_few_open_files_are_raised_or_named(self):
+        def limit(soft, hard):
+            return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        said = self.run_it(*self.words("--ranks", "2"), code=1, preexec_fn=limit(24, 24))
+        self.assertIn("2 ranks need 40 open files, 24 are allowed", self.one_error(said))
+        self.run_it(*self.words("--ranks", "2"), preexec_fn=limit(24, 1024))
+
+    def test_a_signal_ends_what_waits_for_mpirun(self):
+        fake = self.folder / "mpirun"
+        fake.write_text("#!/bin/sh\nexec sleep 600\n")
+        fake.chmod(0o755)
+        process = subprocess.Popen(list(map(str, self.words("--ranks", "2"))), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"})
+        self.addCleanup(end, process)
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not children.read_text() and process.poll() is None:
+            time.sleep(0.05)
+        process.terminate()
+        said = process.communicate(timeout=30)[1]
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, said)
+        self.assertNotIn("error", said)
 
     def test_torchruns_variables_are_refused_on_the_cpu(self):
         torchrun = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}

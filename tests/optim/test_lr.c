@@ -207,6 +207,17 @@ START_TEST(a_schedule_continues_behind_the_last_update) {
 }
 END_TEST
 
+START_TEST(a_cycle_may_be_longer_than_any_run) {
+    struct zt_config *config = config_of(
+        "\"optimizer\": {\"type\": \"Adam\"}, \"scheduler\": {\"type\": \"OneCycle\", \"params\": "
+        "{\"cycle_min_lr\": 0.1, \"cycle_max_lr\": 0.2, \"cycle_first_step_size\": %s, \"decay_step_size\": 1, "
+        "\"decay_lr_rate\": 1}}",
+        "9223372036854775807");
+    ck_assert_double_eq_tol(zt_rate_at(config, NULL, 0, 3).lr, 0.1, 1e-15);
+    zt_config_destroy(config);
+}
+END_TEST
+
 START_TEST(without_a_scheduler_the_optimizers_own_rate_holds) {
     struct zt_config config = { .optimizer = { .lr = 0.25, .beta1 = 0.5, .beta2 = 0.75 } };
     for (int update = 0; update < 1000; update += 333) {
@@ -325,6 +336,7 @@ int main(void) {
     tcase_add_test(cases, a_plateau_lowers_the_rate_of_each_group);
     tcase_add_test(cases, a_plateau_goes_on_from_a_checkpoint);
     tcase_add_test(cases, a_schedule_continues_behind_the_last_update);
+    tcase_add_test(cases, a_cycle_may_be_longer_than_any_run);
     tcase_add_test(cases, without_a_scheduler_the_optimizers_own_rate_holds);
     tcase_add_test(cases, rules_are_found_whatever_the_case);
     tcase_add_test(cases, warmup_runs_one_update_late);

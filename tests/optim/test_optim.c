@@ -336,6 +336,16 @@ START_TEST(sgd_without_momentum_needs_no_state) {
 }
 END_TEST
 
+/* Under the sanitizers: nothing is added to it. */
+START_TEST(a_variance_that_never_freezes_is_shared_at_any_update) {
+    struct zt_config *config = config_of(
+        "\"optimizer\": {\"type\": \"ZeroOneAdam\", \"params\": {\"var_freeze_step\": %s}}", "9223372036854775807");
+    const struct zt_sharing s = zt_optimizer_find("ZeroOneAdam")->one_bit->sharing(&config->optimizer, 1000);
+    ck_assert(!s.clears && !s.apart);
+    zt_config_destroy(config);
+}
+END_TEST
+
 /* Values without a pattern, different for every element and stream. */
 static float noise(int stream, int64_t i) {
     uint32_t x = (uint32_t)i * 2654435761u + (uint32_t)stream * 40503u;
@@ -460,6 +470,7 @@ int main(void) {
     tcase_add_test(cases, muon_leaves_token_tables_and_heads_to_adam);
     tcase_add_test(cases, the_rates_of_muon_follow_lr_where_it_is_given);
     tcase_add_test(cases, a_momentum_that_a_schedule_moves_is_that_of_the_update);
+    tcase_add_test(cases, a_variance_that_never_freezes_is_shared_at_any_update);
     tcase_add_test(cases, sgd_without_momentum_needs_no_state);
     tcase_add_test(cases, cutting_a_slice_anywhere_leaves_the_bits);
     tcase_add_test(cases, a_nan_gradient_reaches_the_weight);

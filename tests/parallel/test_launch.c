@@ -163,14 +163,19 @@ START_TEST(hosts_and_slots_are_included_and_excluded) {
 }
 END_TEST
 
+#define LONGEST_LABEL "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz-1234567890"
+
 START_TEST(what_is_no_hostfile_is_refused_with_its_line) {
-    static const char *const wrong[] = { "a",           "a slots",     "a slots=",          "a slots=0",
-                                         "a slots=-1",  "a slots=1x",  "a slots=99999",     "a slots=1 b",
-                                         "-x slots=1",  "a;b slots=1", "a,b slots=1",       "slots=4",
-                                         "a slots = 4", "a:1 slots=2", "a slots=4294967297" };
+    static const char *const wrong[] = {
+        "a",           "a slots",     "a slots=",           "a slots=0",
+        "a slots=-1",  "a slots=1x",  "a slots=99999",      "a slots=1 b",
+        "-x slots=1",  "a;b slots=1", "a,b slots=1",        "slots=4",
+        "a slots = 4", "a:1 slots=2", "a slots=4294967297", LONGEST_LABEL "a slots=1"
+    };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         ck_assert_msg(strncmp(hosts(wrong[i], NULL, NULL), "hosts:1: ", 9) == 0, "%s: %s", wrong[i],
                       hosts(wrong[i], NULL, NULL));
+    ck_assert_str_eq(hosts(LONGEST_LABEL ".a slots=1", NULL, NULL), LONGEST_LABEL ".a:1");
     ck_assert_ptr_nonnull(strstr(hosts("a slots=1\na slots=1", NULL, NULL), "hosts:2: host a is listed twice"));
     ck_assert_ptr_nonnull(strstr(hosts("# nobody\n", NULL, NULL), "no slot is left"));
     ck_assert_ptr_nonnull(strstr(hosts(two, NULL, "worker-0@worker-1"), "no slot is left"));

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static const char *type_name(enum zt_key_type type) {
+static const char *type_name(const struct zt_key_row *row) {
     static const char *const names[] = {
         [ZT_KEY_BOOL] = "true or false",
         [ZT_KEY_INT] = "integer",
@@ -30,7 +30,7 @@ static const char *type_name(enum zt_key_type type) {
         [ZT_KEY_NAMED] = "object of free names",
         [ZT_KEY_OBJECTS] = "list of objects",
     };
-    return names[type];
+    return row->whole ? "list of integers" : names[row->type];
 }
 
 /* Texts of the tables, which have no control characters. */
@@ -136,7 +136,7 @@ static void print_row(const struct zt_key_table *table, int i, FILE *to) {
     bool ranged = row->min != 0 || row->max != 0;
     fputs("{\"key\": ", to);
     print_text(row->key, to);
-    print_member("type", type_name(row->type), to);
+    print_member("type", type_name(row), to);
     print_member("of", table->owner[i] && !row->shared ? table->owner[i]->name : NULL, to);
     print_member("allowed", ranged ? zt_key_range(row, range) : NULL, to);
     print_choices(row, "choices", to);

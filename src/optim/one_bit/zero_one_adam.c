@@ -64,7 +64,7 @@ static struct zt_sharing zero_one_adam_sharing(const struct zt_optimizer_config 
     const enum zt_zero_one_kind kind = kind_of(o, update);
     struct zt_sharing s = { .reduced = kind == ZT_ZERO_ONE_VARIANCE,
                             .compressed = kind == ZT_ZERO_ONE_GRADIENT || kind == ZT_ZERO_ONE_SYNC,
-                            .clears = update == o->var_freeze_step + 1,
+                            .clears = update - 1 == o->var_freeze_step,
                             .apart = update > o->var_freeze_step,
                             .lrs_since = update };
     while (kind == ZT_ZERO_ONE_SYNC && s.lrs_since - 1 > o->var_freeze_step && !synchronizes(o, s.lrs_since - 1))

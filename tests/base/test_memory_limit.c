@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "session/memory_limit.h"
+#include "base/process_memory.h"
 
 #include <string.h>
 #include <unistd.h>
