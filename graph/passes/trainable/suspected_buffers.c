@@ -159,6 +159,8 @@ const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *
     const enum zt_writer writer = zt_writer_of(model);
     if (!v->data || !v->trainable)
         return NULL;
+    if (zt_trainable_is_adapted(g, v))
+        return "beside a product of low rank, as LoRA has it";
     const char *table = zt_trainable_table(v, writer == ZT_WRITER_DYNAMO);
     return table || writer == ZT_WRITER_DYNAMO ? table : doubt_of(g, v, model);
 }

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { FEWEST_ROWS = 4, FEWEST_COLUMNS = 4, FEWEST = 4, LONGEST = 4096, FEWEST_EQUATIONS = 5, START = 8 };
+enum { FEWEST_ROWS = 4, FEWEST_COLUMNS = 4, FEWEST = 4, LONGEST = 4096, FEWEST_EQUATIONS = 5, START = 8, RAREST = 50 };
 
 static const double rounding = 1e-5; /* of float32 over some operations, relative to the numbers */
 
@@ -126,6 +126,27 @@ static bool is_mask(const struct zt_value *v, int64_t count) {
         both = both || (i % columns > 0 && zt_constant_at(v, i) != zt_constant_at(v, i - 1));
     }
     return zero && both && count > 2 * columns;
+}
+
+/* Whether a row (`apart` is 1) or a column of a matrix has another number than 0. */
+static bool line_varies(const struct zt_value *v, int64_t from, int64_t apart) {
+    const int64_t columns = v->shape.dim[1], length = apart == 1 ? columns : v->shape.dim[0];
+    for (int64_t i = 0; i < length; i++)
+        if (zt_constant_at(v, from + i * apart) != 0)
+            return true;
+    return false;
+}
+
+bool zt_trainable_is_masked(const struct zt_value *v) {
+    const int64_t count = v->data && v->shape.rank == 2 ? zt_shape_count(&v->shape) : 0;
+    const int64_t looked = count < LONGEST ? count : LONGEST;
+    int64_t zeros = 0;
+    for (int64_t k = 0; k < looked; k++) {
+        const int64_t i = (int64_t)((double)k * (double)count / (double)looked), columns = v->shape.dim[1];
+        zeros +=
+            zt_constant_at(v, i) == 0 && line_varies(v, i - i % columns, 1) && line_varies(v, i % columns, columns);
+    }
+    return zeros > 0 && zeros * RAREST >= looked;
 }
 
 /* The distance of three neighbours from a line through the outer ones, and how far these are apart. */

@@ -125,9 +125,18 @@ bool zt_trainable_is_tensorflow(const struct zt_onnx *model);
 /* Whether tf2onnx named the initializer by the operation with which it computed it from variables. */
 bool zt_trainable_is_computed(const struct zt_onnx *model, const struct zt_value *v);
 
+/* Whether the weight's product is added to one of low rank of the same input, x W + s (x A) B, as LoRA adapts a weight
+ * that is fixed. */
+bool zt_trainable_is_adapted(const struct zt_graph *g, const struct zt_value *v);
+
+/* Whether zeros are spread in a matrix as a product with a mask leaves them: 2 % or more of it, not whole rows or
+ * columns. */
+bool zt_trainable_is_masked(const struct zt_value *v);
+
 /* The reason why a trainable initializer may be no parameter; NULL: no doubt. Its contents (above), and where the file
  * does not list parameters: zeros added to the output or concatenated with parameters, numbers that scale an input, one
- * number that is no part of a layer, what the exporter computed. `model` identifies the exporter; NULL: unknown. */
+ * number that is no part of a layer, what the exporter computed. From every writer: a weight beside LoRA's product.
+ * `model` identifies the exporter; NULL: unknown. */
 const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *v, const struct zt_onnx *model);
 
 #endif
