@@ -307,6 +307,17 @@ class PaddedBags(Bags):
         super().__init__(padding_idx=3)
 
 
+class Padding(nn.Module):
+    """Embeddings with a padding row; one is the head's weight too, which trains that row."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.kinds, self.mix = nn.Embedding(20, 8, padding_idx=3), nn.Embedding(20, 8, padding_idx=-1), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return F.linear(F.gelu(self.mix(self.words(x) + self.kinds(x))), self.words.weight)
+
+
 class OffsetBags(nn.Module):
     """Bags of any length: the indices of all samples in a row, and where each bag starts."""
 
@@ -351,4 +362,5 @@ small("detached", Detached, lambda: rows(8), ways=("dynamo", "dynamo-train"))
 small("detached_factor", DetachedFactor, lambda: rows(8), ways=("dynamo", "dynamo-train"))
 small("bags", Bags, lambda: tokens(5, 20), lambda: rows(5))
 small("padded_bags", PaddedBags, lambda: tokens(5, 20), lambda: rows(5), ways=("dynamo", "dynamo-train"))
+small("padding", Padding, lambda: tokens(5, 20))
 small("offset_bags", OffsetBags, lambda: tokens(5, 20))

@@ -125,6 +125,10 @@ bool zt_trainable_is_tensorflow(const struct zt_onnx *model);
 /* Whether tf2onnx named the initializer by the operation with which it computed it from variables. */
 bool zt_trainable_is_computed(const struct zt_onnx *model, const struct zt_value *v);
 
+/* The row of `table` that gets no gradient through a lookup, a Gather along its first axis, in a file of PyTorch: what
+ * the traced call says, and without one the only row of zeros; -1: none. */
+int64_t zt_trainable_padding(const struct zt_onnx *model, const struct zt_node *lookup, const struct zt_value *table);
+
 /* Whether the weight's product is added to one of low rank of the same input, x W + s (x A) B, as LoRA adapts a weight
  * that is fixed. */
 bool zt_trainable_is_adapted(const struct zt_graph *g, const struct zt_value *v);

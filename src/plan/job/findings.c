@@ -393,8 +393,11 @@ static void find_detached(struct findings *f) {
 /* ---- restored parameters ---- */
 
 static void find_undone(struct findings *f) {
-    struct names undone = { 0 }, tied = { 0 }, apart = { 0 };
+    struct names undone = { 0 }, tied = { 0 }, apart = { 0 }, paddings = { 0 };
     struct zt_job *job = f->job;
+    for (int i = 0; i < job->padding_count; i++)
+        zt_vec_push(&paddings, zt_arena_printf(job->arena, "row %lld of %s", (long long)job->paddings[i].row,
+                                               job->paddings[i].table));
     for (int i = 0; i < job->derived_count; i++)
         zt_vec_push(&undone, zt_arena_printf(job->arena, "%s = %s", job->derived[i].name,
                                              zt_derived_text(job->arena, &job->derived[i])));
@@ -412,6 +415,11 @@ static void find_undone(struct findings *f) {
              "%s: copies made by the exporter, trained as one parameter (ztrain.tie_equal: false trains them "
              "separately)",
              listed(f, &tied));
+    if (paddings.count)
+        find(f, false,
+             "%s: gets no gradient from look-ups, as padding_idx of nn.Embedding says; a table's name in "
+             "ztrain.trainable trains it whole",
+             listed(f, &paddings));
     if (apart.count)
         find(f, false,
              "%s: equal weights of different modules, trained separately (ztrain.tie trains them as one parameter)",
