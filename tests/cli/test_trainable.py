@@ -181,6 +181,23 @@ class Adapted(test_jobs.Job):
             self.assertEqual(self.doubted(), [], difference)
 
 
+class Frequencies(test_jobs.Job):
+    """y = [sin(2 x f), cos(2 x f)] w: Fourier features, whose frequencies may be drawn once."""
+
+    def doubted(self, other="Cos", **block):
+        nodes = [node("Mul", ["x", "f"], ["p"]), node("Mul", ["p", "two"], ["q"]), node("Sin", ["q"], ["sin"]), node(other, ["q"], ["cos"]),
+                 node("Add", ["sin", "cos"], ["h"]), node("MatMul", ["h", "w"], ["scores"])]
+        self.write("m.onnx", model(nodes, [value_info("x", ["n", 2])], [value_info("scores", ["n", 3])],
+                                   [tensor([2, 3], W, FLOAT, "w"), tensor([], [2.0], FLOAT, "two"), tensor([2], [0.7, 1.9], FLOAT, "f")]))
+        return "f (frequencies of sines and cosines)" in self.train(block).stderr
+
+    def test_frequencies_of_sines_and_cosines_are_doubted(self):
+        self.assertTrue(self.doubted())
+        self.assertFalse(self.doubted(freeze=["f"]))
+        self.assertFalse(self.doubted(trainable=["*", "f"]))
+        self.assertFalse(self.doubted(other="Tanh"))  # an activation
+
+
 class Untranslated(test_jobs.Job):
     def test_an_operator_of_tensorflow_is_told_as_what_it_is(self):
         for producer in ["tf2onnx", "another"]:
