@@ -276,6 +276,20 @@ class Detached(nn.Module):
         return self.head(rounded * torch.sigmoid(h.detach()) + h * self.scale.detach())
 
 
+class StraightThrough(nn.Module):
+    """Estimates of what has no gradient: rounding, the nearest of some vectors, the one-hot of the largest."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c, self.codes, self.head = nn.Linear(8, 8), nn.Linear(8, 4), nn.Linear(8, 5), nn.Embedding(9, 4), nn.Linear(17, 6)
+
+    def forward(self, x):
+        h, z, soft = torch.tanh(self.a(x)), self.b(x), self.c(x).softmax(-1)
+        code = self.codes((z[:, None] - self.codes.weight).square().sum(-1).argmin(-1))
+        hard = torch.zeros_like(soft).scatter(-1, soft.argmax(-1, keepdim=True), 1.0)
+        return self.head(torch.cat([h + (torch.round(4 * h) / 4 - h).detach(), z + (code - z).detach(), hard - soft.detach() + soft], -1))
+
+
 class DetachedFactor(nn.Module):
     """The same where the exporter makes several nodes of the call that reads it."""
 
@@ -359,6 +373,7 @@ small("equal_tensors", EqualTensors, lambda: tokens(5, 20), fresh=True)
 small("copies", Copies, lambda: rows(5, 8), fresh=True)
 small("equal_buffer", EqualBuffer, lambda: rows(5, 8), fresh=True, ways=("dynamo", "dynamo-train"))
 small("detached", Detached, lambda: rows(8), ways=("dynamo", "dynamo-train"))
+small("straight_through", StraightThrough, lambda: rows(8))
 small("detached_factor", DetachedFactor, lambda: rows(8), ways=("dynamo", "dynamo-train"))
 small("bags", Bags, lambda: tokens(5, 20), lambda: rows(5))
 small("padded_bags", PaddedBags, lambda: tokens(5, 20), lambda: rows(5), ways=("dynamo", "dynamo-train"))

@@ -20,7 +20,8 @@ void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss
 void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table, const struct zt_onnx *model);
 
 /* Inserts ztrain.Detach, which has no gradient, at the traces of detach() and stop_gradient() that PyTorch's dynamo
- * exporter and jax2onnx leave (detached.c). Runs on the file's whole graph, before the other passes. */
+ * exporter and jax2onnx leave, and at straight-through estimates z + (q - z) in TorchScript's files (detached.c). Runs
+ * on the file's whole graph, before the other passes. */
 void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model);
 /* Traced calls that read something detached at a place that is not known: gradients flow there. Returns the count;
  * names are in the graph's arena. */
