@@ -195,6 +195,17 @@ class Normalized(nn.Module):
         return self.fc(self.last(F.relu(self.norm(self.conv(x))).mean((2, 3))))
 
 
+class Volume(nn.Module):
+    """A convolution of volumes without bias: dynamo writes a bias of zeros that has two axes."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.fc = nn.Conv3d(2, 3, 2, bias=False), nn.BatchNorm3d(3), nn.Linear(3, 5)
+
+    def forward(self, x):
+        return self.fc(F.elu(self.norm(self.conv(x))).mean((2, 3, 4)))
+
+
 class Merged(nn.Module):
     """Parameters of equal contents: fresh ones and zeros."""
 
@@ -367,6 +378,7 @@ small("output_bias", OutputBias, lambda: rows(8))
 small("sinusoids", Sinusoids, lambda: rows(6, 8))
 small("tables", Tables, lambda: rows(8))
 small("normalized", Normalized, lambda: rows(3, 6, 6))
+small("volume", Volume, lambda: rows(2, 3, 3, 3), ways=("dynamo", "dynamo-train"))
 small("merged", Merged, lambda: rows(8), fresh=True)
 small("zero_biases", ZeroBiases, lambda: rows(8), fresh=True)
 small("equal_tensors", EqualTensors, lambda: tokens(5, 20), fresh=True)
