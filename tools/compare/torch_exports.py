@@ -52,7 +52,7 @@ def make(name):
         if isinstance(module, torch.nn.modules.dropout._DropoutNd) or type(module).__name__ == "StochasticDepth":
             module.p = 0.0
         for place in (module, getattr(module, "config", None)):  # networks that call F.dropout keep its rate there
-            for key, value in list(vars(place).items()) if place else []:
+            for key, value in list(getattr(place, "__dict__", {}).items()):
                 if "drop" in key and isinstance(value, float):
                     setattr(place, key, 0.0)
     with torch.no_grad():
@@ -212,6 +212,21 @@ def moved_gradients(name, inputs, answer):
         for key, g in gradients.items():
             moved[key] = max(moved.get(key, 0), ((g - exact[key]).norm() / exact[key].norm()).item())
     return moved
+
+
+def undetached_gradients(name, inputs, answer):
+    """How far the first step's gradients in float64 are from PyTorch's, relative to their norms, where nothing is detached."""
+    found, keep = [], torch.Tensor.detach
+    for detach in (keep, lambda x: x):
+        model, trained = begin(name, torch.float64)
+        torch.Tensor.detach = detach
+        try:
+            step(model, trained, inputs, answer, torch.float64)
+        finally:
+            torch.Tensor.detach = keep
+        found.append({key: p.grad for key, p in model.named_parameters() if p.grad is not None})
+    exact, other = found
+    return {key: ((other.get(key, 0) - g).norm() / g.norm()).item() for key, g in exact.items()}
 
 
 def write_gradients(name, inputs, answer, path):
