@@ -311,6 +311,9 @@ static const struct row rows[] = {
     { "einsum", 1, "Einsum<equation='ii,ij,k->kj'>(x[4,4], w[4,5], v[3])" },        /* a diagonal, and a sum alone */
     { "einsum", 0, "Einsum<equation='nd,do->no'>(x[3,5], w[5,6])" },
     { "einsum", 0, "Einsum<equation='nd->n'>(x[3,5])" },
+    { "sinc", 1, "p = Mul(x[3,5], 3.14159); Where(Equal(x, 0.0), 1.0, Div(Sin(p), p))" },
+    { "sinc", 0, "p = Mul(x[3,5], 3.14159); Where(Equal(x, 0.0), 2.0, Div(Sin(p), p))" },
+    { "sinc", 0, "p = Mul(x[3,5], 3.14159); Where(Equal(x, 0.0), 1.0, Div(Cos(p), p))" },
 
     { "softmax", 1, "e = Exp(Sub(x[3,5], ReduceMax(x, {-1}))); Div(e, ReduceSum(e, {-1}))" },
     { "softmax", 1, "e = Exp(Sub(x[3,5,2], ReduceMax(x, {1}))); Div(e, ReduceSum(e, {1}))" },

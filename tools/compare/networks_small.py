@@ -206,6 +206,18 @@ class Volume(nn.Module):
         return self.fc(F.elu(self.norm(self.conv(x))).mean((2, 3, 4)))
 
 
+class Sinc(nn.Module):
+    """SincNet's filters, of learned cut-offs: torch.sinc at 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.cut, self.fc = nn.Parameter(torch.rand(4) * 0.3 + 0.1), nn.Linear(4, 5)
+        self.register_buffer("steps", torch.arange(-3, 4).float())
+
+    def forward(self, x):
+        return self.fc(F.conv1d(x, (2 * self.cut[:, None] * torch.sinc(2 * self.cut[:, None] * self.steps))[:, None]).square().mean(2))
+
+
 class Merged(nn.Module):
     """Parameters of equal contents: fresh ones and zeros."""
 
@@ -379,6 +391,7 @@ small("sinusoids", Sinusoids, lambda: rows(6, 8))
 small("tables", Tables, lambda: rows(8))
 small("normalized", Normalized, lambda: rows(3, 6, 6))
 small("volume", Volume, lambda: rows(2, 3, 3, 3), ways=("dynamo", "dynamo-train"))
+small("sinc", Sinc, lambda: rows(1, 12), ways=("dynamo", "dynamo-train"))
 small("merged", Merged, lambda: rows(8), fresh=True)
 small("zero_biases", ZeroBiases, lambda: rows(8), fresh=True)
 small("equal_tensors", EqualTensors, lambda: tokens(5, 20), fresh=True)

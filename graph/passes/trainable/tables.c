@@ -39,6 +39,7 @@ static bool is_sinusoids(const struct zt_value *v, int64_t count) {
 struct line {
     const struct zt_value *v;
     int64_t from, apart, length;
+    double noise; /* what rounding left of zeros: sin(pi i) */
 };
 
 static double at(const struct line *l, int64_t i) {
@@ -46,7 +47,7 @@ static double at(const struct line *l, int64_t i) {
 }
 
 /* Whether s(i) = A cos(f i + p), for which s(i + 1) + s(i - 1) = 2 cos(f) s(i). *varies: set where it is not constant.
- */
+ * A line of noise is one, of zeros. */
 static bool is_wave(const struct line *l, bool *varies) {
     int64_t largest = 1;
     double most = 0;
@@ -58,6 +59,8 @@ static bool is_wave(const struct line *l, bool *varies) {
     const double middle = at(l, largest);
     const double twice_cosine = middle != 0 ? (at(l, largest + 1) + at(l, largest - 1)) / middle : 0;
     *varies = false;
+    if (most <= l->noise)
+        return true;
     for (int64_t i = 1; i < l->length - 1; i++) {
         if (!(fabs(at(l, i + 1) + at(l, i - 1) - twice_cosine * at(l, i)) <= 1e-3 * most))
             return false;
@@ -66,16 +69,24 @@ static bool is_wave(const struct line *l, bool *varies) {
     return fabs(twice_cosine) <= 2.001;
 }
 
+static double largest_of(const struct zt_value *v, int64_t count) {
+    double most = 0;
+    for (int64_t i = 0; i < count; i++)
+        most = fmax(most, fabs(zt_constant_at(v, i)));
+    return most;
+}
+
 /* Whether all lines along an axis are waves, so many that it is no chance, as one of a line of four random numbers is.
  * Rotary cosines or sines alone, the matrices of Fourier transforms. */
 static bool is_waves_along(const struct zt_value *v, int64_t count, int64_t length, int64_t apart) {
-    const struct line start = { v, 0, apart, length < START ? length : START };
+    const struct line start = { v, 0, apart, length < START ? length : START, 0 };
     int64_t equations = 0;
     bool any;
     if (length < FEWEST || length > LONGEST || !is_wave(&start, &any)) /* a whole line may lie in as many pages */
         return false;
+    const double noise = 1e-4 * largest_of(v, count);
     for (int64_t i = 0; i < count / length; i++) {
-        const struct line line = { v, i / apart * apart * length + i % apart, apart, length };
+        const struct line line = { v, i / apart * apart * length + i % apart, apart, length, noise };
         bool varies;
         if (!is_wave(&line, &varies))
             return false;
