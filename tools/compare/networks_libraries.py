@@ -218,7 +218,6 @@ audio("conv_tasnet", lambda t: t.models.ConvTasNet(2, 8, 16, 3, 8, 12, 2, 1), la
 audio("deep_speech", lambda t: t.models.DeepSpeech(8, 16, 5), lambda n, x: n(x), lambda: rows(1, 6, 8))
 audio("wavernn", lambda t: t.models.WaveRNN([2, 2], 8, 4, n_res_block=1, n_rnn=8, n_fc=8, kernel_size=3, n_freq=6, n_hidden=8, n_output=8),
       lambda n, x, s: n(x, s)[:, 0], lambda: rows(1, 16), lambda: rows(1, 6, 6))
-audio("tacotron_encoder", lambda t: t.models.tacotron2._Encoder(8, 3, 5), lambda n, x: n(x, torch.full((x.shape[0],), 9)), lambda: rows(8, 9))
 audio("hdemucs", lambda t: t.models.HDemucs(["a"], audio_channels=1, channels=4, nfft=64, depth=2, freq_emb=0), lambda n, x: n(x), lambda: rows(1, 256))
 audio("mel", lambda t: nn.Sequential(t.transforms.MelSpectrogram(n_fft=32, hop_length=16, n_mels=6), nn.Conv1d(6, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool1d(1), nn.Flatten(),
                                      nn.Linear(8, 5)), lambda n, x: n(x), lambda: rows(128))
