@@ -25,6 +25,8 @@
     ROW(transpose)                                                                                                     \
     ROW(conv_bias)                                                                                                     \
     ROW(gemm)                                                                                                          \
+    ROW(einsum)                                                                                                        \
+    ROW(sinc)                                                                                                          \
     ROW(slices)
 /* Patterns of the training graph. conv_relu_pool and conv_relu_pool_grad match nodes of conv_relu and pool_relu_grad.
  * half_propagation removes the casts that would hide matches of the other CUDA patterns; it is tried again after

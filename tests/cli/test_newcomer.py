@@ -185,11 +185,14 @@ class Padding(test_jobs.Job):
 
     def setUp(self):
         super().setUp()
-        table = tensor([5, 2], [v for row in self.TABLE for v in row], FLOAT, "model.shared.weight")
+        self.make(self.TABLE)
+        self.write("d.npz", npz({"i": ([N], self.INDICES, INT64), "target": ([N], self.TARGETS, INT64)}))
+
+    def make(self, rows, producer="hand"):
+        table = tensor([5, 2], [v for row in rows for v in row], FLOAT, "model.shared.weight")
         nodes = [node("Gather", ["i", "model.shared.weight"][::-1], ["x"], "look"),
                  node("Transpose", ["model.shared.weight"], ["head"], "turn"), node("MatMul", ["x", "head"], ["y"], "product")]
-        self.write("m.onnx", model(nodes, [value_info("i", ["n"], INT64)], [value_info("y", ["n", 5])], [table]))
-        self.write("d.npz", npz({"i": ([N], self.INDICES, INT64), "target": ([N], self.TARGETS, INT64)}))
+        self.write("m.onnx", model(nodes, [value_info("i", ["n"], INT64)], [value_info("y", ["n", 5])], [table], producer=producer))
 
     def follow(self, padding, idx, *arguments, **config):
         oracle = Embedding(self.TABLE, self.INDICES, self.TARGETS, padding)
@@ -205,6 +208,17 @@ class Padding(test_jobs.Job):
         self.follow([1], {"*shared.weight": 1}, "--set", "ztrain.fuse=[]")
         self.follow([1], {"*shared.weight": 1}, "--set", "ztrain.parallel.mode=ddp", "--ranks", "2", "--set",
                     "ztrain.parallel.communicator=thread")
+
+    def test_a_row_of_zeros_is_the_padding_row_in_files_of_pytorch_alone(self):
+        for producer, zeros, block, padding in [("pytorch", [1], {}, [1]), ("tf2onnx", [1], {}, []), ("pytorch", [1, 4], {}, []),
+                                                ("pytorch", [1], {"trainable": ["*", "model.shared.weight"]}, []),
+                                                ("pytorch", [1], {"padding_idx": {"*": 4}}, [4])]:
+            table = [[0.0, 0.0] if r in zeros else row for r, row in enumerate(self.TABLE)]
+            self.make(table, producer)
+            oracle = Embedding(table, self.INDICES, self.TARGETS, padding)
+            done = self.train(block)
+            self.close(self.losses(), [oracle.step(s, 0.5) for s in [range(0, 6), range(6, 12)] * 2])
+            self.assertEqual("row 1 of model.shared.weight: gets no gradient" in done.stderr, padding == [1], done.stderr)
 
     def test_indices_from_the_end_are_the_same_row(self):
         self.write("d.npz", npz({"i": ([N], [i - 5 for i in self.INDICES], INT64), "target": ([N], self.TARGETS, INT64)}))

@@ -11,7 +11,7 @@ import unittest
 import test_cli
 import test_jobs
 from onnx_bytes import FLOAT, INT64, model, node, tensor, value_info
-from test_jobs import initializers
+from test_jobs import attribute, initializers
 
 W = [0.25, -0.5, 0.75, 0.5, 0.125, -0.25]
 TURNED = [0.25, 0.5, -0.5, 0.125, 0.75, -0.25]
@@ -125,6 +125,77 @@ class Ties(test_jobs.Job):
 
     def test_a_tie_of_nothing_that_trains_is_refused(self):
         self.train({"tie": [["d", "d"]], "loss": {"logits": "scores"}}, code=2, says=["ztrain.tie[0]"])
+
+
+class Computed(test_jobs.Job):
+    """What TorchScript's exporter folded into the weight of a product."""
+
+    def make(self, product, weight, name="onnx::Gemm_7", shape=(2, 3)):
+        self.write("m.onnx", model([product, node("Add", ["h", "b"], ["scores"])], [value_info("x", ["n", 2])], [value_info("scores", ["n", 3])],
+                                   [tensor(list(shape), weight, FLOAT, name), tensor([3], [0.0, 0.25, -0.125], FLOAT, "b")], producer="pytorch"))
+
+    def is_guessed(self):
+        return "onnx::Gemm_7: created by the exporter, possibly computed from a parameter" in self.train().stderr
+
+    def test_a_transposed_weight_is_no_guess_but_one_that_the_product_transposes(self):
+        turn = attribute("transB", 1)
+        for product, weight, name, shape, guessed in [
+                (node("MatMul", ["x", "onnx::Gemm_7"], ["h"]), W, "onnx::Gemm_7", (2, 3), False),
+                (node("Gemm", ["x", "onnx::Gemm_7"], ["h"]) + turn, TURNED, "onnx::Gemm_7", (3, 2), True),
+                (node("Gemm", ["x", "fc.weight"], ["h"]) + turn, TURNED, "fc.weight", (3, 2), False)]:
+            self.make(product, weight, name, shape)
+            self.assertEqual(self.is_guessed(), guessed, (product, name))
+
+    def test_zeros_that_a_mask_leaves_are_a_guess(self):
+        product = node("MatMul", ["x", "onnx::Gemm_7"], ["h"])
+        for weight, guessed in [([0.25, 0.0, 0.75, 0.5, 0.125, 0.0], True),
+                                ([0.25, 0.0, 0.75, 0.5, 0.0, -0.25], False),  # the vector of padding, transposed
+                                ([0.0, 0.0, 0.0, 0.5, 0.125, -0.25], False)]:
+            self.make(product, weight)
+            self.assertEqual(self.is_guessed(), guessed, weight)
+
+
+class Adapted(test_jobs.Job):
+    """y = x w + b + (x p) q / 2: whoever trains w has no use for p and q."""
+
+    def make(self, between=(), bias=False, source="x"):
+        nodes = [node("MatMul", ["x", "w"], ["h"]), node("Add", ["h", "b"], ["k"]), node("Tanh", ["x"], ["other"]),
+                 node("MatMul", [source, "p"], ["d"]), *between, node("MatMul", ["u" if between else "d", "q"], ["e"]),
+                 node("Mul", ["e", "half"], ["f"]), node("Add", ["f", "b"], ["g"]), node("Add", ["k", "g" if bias else "f"], ["scores"])]
+        self.write("m.onnx", model(nodes, [value_info("x", ["n", 2])], [value_info("scores", ["n", 3])],
+                                   [tensor([2, 3], W, FLOAT, "w"), tensor([3], [0.0, 0.25, -0.125], FLOAT, "b"), tensor([], [0.5], FLOAT, "half"),
+                                    tensor([2, 1], [0.5, -0.25], FLOAT, "p"), tensor([1, 3], [0.5, 0.25, 0.75], FLOAT, "q")]))
+
+    def doubted(self, **block):
+        return re.findall(r"(?m)^  warning +(\w+) \(beside a product of low rank", self.train(block).stderr)
+
+    def test_the_weight_beside_a_product_of_low_rank_is_doubted(self):
+        self.make()
+        self.assertEqual(self.doubted(), ["w"])
+        for block in [{"freeze": ["w"]}, {"trainable": ["*", "w"]}, {"trainable": ["p", "q"]}]:
+            self.assertEqual(self.doubted(**block), [], block)
+
+    def test_what_is_bent_between_or_shifted_or_reads_another_value_is_a_layer(self):
+        for difference in [{"between": [node("Tanh", ["d"], ["u"])]}, {"bias": True}, {"source": "other"}]:
+            self.make(**difference)
+            self.assertEqual(self.doubted(), [], difference)
+
+
+class Frequencies(test_jobs.Job):
+    """y = [sin(2 x f), cos(2 x f)] w: Fourier features, whose frequencies may be drawn once."""
+
+    def doubted(self, other="Cos", **block):
+        nodes = [node("Mul", ["x", "f"], ["p"]), node("Mul", ["p", "two"], ["q"]), node("Sin", ["q"], ["sin"]), node(other, ["q"], ["cos"]),
+                 node("Add", ["sin", "cos"], ["h"]), node("MatMul", ["h", "w"], ["scores"])]
+        self.write("m.onnx", model(nodes, [value_info("x", ["n", 2])], [value_info("scores", ["n", 3])],
+                                   [tensor([2, 3], W, FLOAT, "w"), tensor([], [2.0], FLOAT, "two"), tensor([2], [0.7, 1.9], FLOAT, "f")]))
+        return "f (frequencies of sines and cosines)" in self.train(block).stderr
+
+    def test_frequencies_of_sines_and_cosines_are_doubted(self):
+        self.assertTrue(self.doubted())
+        self.assertFalse(self.doubted(freeze=["f"]))
+        self.assertFalse(self.doubted(trainable=["*", "f"]))
+        self.assertFalse(self.doubted(other="Tanh"))  # an activation
 
 
 class Untranslated(test_jobs.Job):

@@ -317,8 +317,35 @@ START_TEST(a_stop_gradient_of_jax2onnx_passes_none) {
 }
 END_TEST
 
+/* z + (q - z), and whether the difference passes no gradient then. */
+START_TEST(a_straight_through_estimate_of_torchscript_passes_none) {
+    static const struct {
+        const char *estimate; /* the operator that makes q of z; NULL: q is computed from another input */
+        const char *producer;
+        bool swapped, stops;
+    } cases[] = {
+        { "Round", "pytorch", false, true }, { "Sign", "pytorch", true, true },    { "Tanh", "pytorch", false, false },
+        { NULL, "pytorch", false, false },   { "Round", "another", false, false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct zt_graph *g = zt_graph_create("by hand");
+        const struct zt_onnx model = { .graph = g, .producer = cases[i].producer };
+        const int z = product(g, "x"), other = product(g, "y");
+        const int q = cases[i].estimate ? op(g, cases[i].estimate, z, -1) : other, difference = op(g, "Sub", q, z);
+        const int y = cases[i].swapped ? op(g, "Add", difference, z) : op(g, "Add", z, difference);
+        zt_pass_detach(g, &model);
+        const int read = g->nodes[g->values[y]->producer]->in[!cases[i].swapped];
+        ck_assert_int_eq(read != difference, cases[i].stops);
+        if (cases[i].stops)
+            ck_assert_str_eq(g->nodes[g->values[read]->producer]->op_type, "Detach");
+        zt_graph_destroy(g);
+    }
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("constants");
+    tcase_add_test(cases, a_straight_through_estimate_of_torchscript_passes_none);
     tcase_add_loop_test(cases, zeros_that_a_branch_hands_out_do_not_train, 0, 2);
     tcase_add_test(cases, an_lstm_of_tf2onnx_trains_one_bias);
     tcase_add_test(cases, statistics_of_normalizations_are_fixed);

@@ -85,8 +85,11 @@ static void take_attrs(struct reader *r, int node) {
         int n = 0;
         char *after;
         ck_assert(take(r, '='));
-        size_t length = strcspn(r->at, ",>");
-        if (memchr(r->at, '.', length)) {
+        const bool quoted = take(r, '\'');
+        size_t length = strcspn(r->at, quoted ? "'" : ",>");
+        if (quoted) {
+            zt_node_set_text(r->g, node, name, zt_arena_strndup(r->g->arena, r->at, length++));
+        } else if (memchr(r->at, '.', length)) {
             zt_node_set_float(r->g, node, name, strtof(r->at, NULL));
         } else if (isalpha((unsigned char)*r->at)) {
             zt_node_set_text(r->g, node, name, zt_arena_strndup(r->g->arena, r->at, length));
@@ -104,6 +107,12 @@ static void take_attrs(struct reader *r, int node) {
     }
 }
 
+static void skip_attrs(struct reader *r) {
+    for (bool quoted = false; quoted || *r->at != '>'; r->at++)
+        quoted ^= *r->at == '\'';
+    r->at++;
+}
+
 static int take_term(struct reader *r);
 
 static int take_node(struct reader *r, const char *op, const char *name) {
@@ -115,7 +124,7 @@ static int take_node(struct reader *r, const char *op, const char *name) {
         outs = (int)strtol(r->at, (char **)&r->at, 10);
     struct reader attrs = *r;
     if (take(r, '<'))
-        r->at = strchr(r->at, '>') + 1;
+        skip_attrs(r);
     ck_assert_msg(take(r, '('), "( at \"%s\"", r->at);
     while (!take(r, ')')) {
         ck_assert_int_lt(count, 8);

@@ -4,7 +4,7 @@
  *
  *     Op(a, b)         a node of the newest opset
  *     Op@13(...)       of opset 13
- *     Op<axis=1,perm=0 2 1,axes=[1],epsilon=0.1>(...)
+ *     Op<axis=1,perm=0 2 1,axes=[1],epsilon=0.1,equation='ij,jk'>(...)
  *                      with attributes
  *     Op:2(...)        with two outputs, the second called after the first with a '
  *     name = term      names what a term makes; terms are separated by ';', the last one is the result

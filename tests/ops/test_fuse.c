@@ -305,6 +305,16 @@ static const struct row rows[] = {
     { "gemm", 0, "MatMul(x[5], Transpose(w[4,5]))" },
     { "gemm", 0, "t = Transpose(w[5,5]); Add(MatMul(x[3,5], t), MatMul(z[3,5], Neg(t)))" }, /* others read it */
 
+    { "einsum", 1, "Einsum<equation='nd,edo,ne->no'>(x[3,5], w[4,5,6], g[3,4])" },
+    { "einsum", 1, "Einsum<equation='nijk,iap,pjbq,qkc->nabc'>(x[2,3,4,2], a[3,2,5], b[5,4,3,2], c[2,2,3])" },
+    { "einsum", 1, "Einsum<equation='...i,ij,...j'>(x[2,1,3], w[3,4], z[1,5,4])" }, /* no arrow, and broadcast */
+    { "einsum", 1, "Einsum<equation='ii,ij,k->kj'>(x[4,4], w[4,5], v[3])" },        /* a diagonal, and a sum alone */
+    { "einsum", 0, "Einsum<equation='nd,do->no'>(x[3,5], w[5,6])" },
+    { "einsum", 0, "Einsum<equation='nd->n'>(x[3,5])" },
+    { "sinc", 1, "p = Mul(x[3,5], 3.14159); Where(Equal(x, 0.0), 1.0, Div(Sin(p), p))" },
+    { "sinc", 0, "p = Mul(x[3,5], 3.14159); Where(Equal(x, 0.0), 2.0, Div(Sin(p), p))" },
+    { "sinc", 0, "p = Mul(x[3,5], 3.14159); Where(Equal(x, 0.0), 1.0, Div(Cos(p), p))" },
+
     { "softmax", 1, "e = Exp(Sub(x[3,5], ReduceMax(x, {-1}))); Div(e, ReduceSum(e, {-1}))" },
     { "softmax", 1, "e = Exp(Sub(x[3,5,2], ReduceMax(x, {1}))); Div(e, ReduceSum(e, {1}))" },
     { "softmax", 0, "e = Exp(Sub(x[3,5], ReduceMax(x, {0}))); Div(e, ReduceSum(e, {1}))" },

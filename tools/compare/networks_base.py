@@ -17,6 +17,17 @@ def network(name):
     return keep
 
 
+def module(name, *inputs):
+    """Registers a module by its class; the inputs are functions. It is exported in all ways."""
+    def keep(kind):
+        def make():
+            return kind(), tuple(f() for f in inputs)
+        make.ways = ("dynamo", "torchscript", "dynamo-train", "torchscript-train")
+        NETWORKS["module/" + name] = make
+        return kind
+    return keep
+
+
 class First(nn.Module):
     """The first tensor of what a network returns."""
 

@@ -195,6 +195,29 @@ class Normalized(nn.Module):
         return self.fc(self.last(F.relu(self.norm(self.conv(x))).mean((2, 3))))
 
 
+class Volume(nn.Module):
+    """A convolution of volumes without bias: dynamo writes a bias of zeros that has two axes."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.fc = nn.Conv3d(2, 3, 2, bias=False), nn.BatchNorm3d(3), nn.Linear(3, 5)
+
+    def forward(self, x):
+        return self.fc(F.elu(self.norm(self.conv(x))).mean((2, 3, 4)))
+
+
+class Sinc(nn.Module):
+    """SincNet's filters, of learned cut-offs: torch.sinc at 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.cut, self.fc = nn.Parameter(torch.rand(4) * 0.3 + 0.1), nn.Linear(4, 5)
+        self.register_buffer("steps", torch.arange(-3, 4).float())
+
+    def forward(self, x):
+        return self.fc(F.conv1d(x, (2 * self.cut[:, None] * torch.sinc(2 * self.cut[:, None] * self.steps))[:, None]).square().mean(2))
+
+
 class Merged(nn.Module):
     """Parameters of equal contents: fresh ones and zeros."""
 
@@ -276,6 +299,20 @@ class Detached(nn.Module):
         return self.head(rounded * torch.sigmoid(h.detach()) + h * self.scale.detach())
 
 
+class StraightThrough(nn.Module):
+    """Estimates of what has no gradient: rounding, the nearest of some vectors, the one-hot of the largest."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c, self.codes, self.head = nn.Linear(8, 8), nn.Linear(8, 4), nn.Linear(8, 5), nn.Embedding(9, 4), nn.Linear(17, 6)
+
+    def forward(self, x):
+        h, z, soft = torch.tanh(self.a(x)), self.b(x), self.c(x).softmax(-1)
+        code = self.codes((z[:, None] - self.codes.weight).square().sum(-1).argmin(-1))
+        hard = torch.zeros_like(soft).scatter(-1, soft.argmax(-1, keepdim=True), 1.0)
+        return self.head(torch.cat([h + (torch.round(4 * h) / 4 - h).detach(), z + (code - z).detach(), hard - soft.detach() + soft], -1))
+
+
 class DetachedFactor(nn.Module):
     """The same where the exporter makes several nodes of the call that reads it."""
 
@@ -305,6 +342,17 @@ class PaddedBags(Bags):
 
     def __init__(self):
         super().__init__(padding_idx=3)
+
+
+class Padding(nn.Module):
+    """Embeddings with a padding row; one is the head's weight too, which trains that row."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.kinds, self.mix = nn.Embedding(20, 8, padding_idx=3), nn.Embedding(20, 8, padding_idx=-1), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return F.linear(F.gelu(self.mix(self.words(x) + self.kinds(x))), self.words.weight)
 
 
 class OffsetBags(nn.Module):
@@ -342,13 +390,17 @@ small("output_bias", OutputBias, lambda: rows(8))
 small("sinusoids", Sinusoids, lambda: rows(6, 8))
 small("tables", Tables, lambda: rows(8))
 small("normalized", Normalized, lambda: rows(3, 6, 6))
+small("volume", Volume, lambda: rows(2, 3, 3, 3), ways=("dynamo", "dynamo-train"))
+small("sinc", Sinc, lambda: rows(1, 12), ways=("dynamo", "dynamo-train"))
 small("merged", Merged, lambda: rows(8), fresh=True)
 small("zero_biases", ZeroBiases, lambda: rows(8), fresh=True)
 small("equal_tensors", EqualTensors, lambda: tokens(5, 20), fresh=True)
 small("copies", Copies, lambda: rows(5, 8), fresh=True)
 small("equal_buffer", EqualBuffer, lambda: rows(5, 8), fresh=True, ways=("dynamo", "dynamo-train"))
 small("detached", Detached, lambda: rows(8), ways=("dynamo", "dynamo-train"))
+small("straight_through", StraightThrough, lambda: rows(8))
 small("detached_factor", DetachedFactor, lambda: rows(8), ways=("dynamo", "dynamo-train"))
 small("bags", Bags, lambda: tokens(5, 20), lambda: rows(5))
 small("padded_bags", PaddedBags, lambda: tokens(5, 20), lambda: rows(5), ways=("dynamo", "dynamo-train"))
+small("padding", Padding, lambda: tokens(5, 20))
 small("offset_bags", OffsetBags, lambda: tokens(5, 20))

@@ -7,7 +7,7 @@ Each in a process of its own, so that one that fails or takes too long costs no 
 and loss and gradient norm of each step in float64, with the largest distance from it of four float32 runs: the samples of
 each batch as they come, and in three other orders, which gives sums another order. The rate of learning is the largest of RATES
 with which that distance stays below STEADY, or the last. `measured`: the seconds of a float32 step and the peak of memory.
-`any_order`: whether float64 gives the same in another order. NAME.gradients.npz has the first step's gradient of every parameter in float64, and float32's relative distance from it. The ways:
+`any_order`: whether float64 gives the same in another order. NAME.gradients.npz has the first step's gradient of every parameter in float64, and the largest relative distance of float32 from it, in these orders. The ways:
 
   dynamo         torch.onnx.export(model.eval(), ..., dynamo=True): what most people write
   torchscript    the same with dynamo=False
@@ -52,7 +52,7 @@ def make(name):
         if isinstance(module, torch.nn.modules.dropout._DropoutNd) or type(module).__name__ == "StochasticDepth":
             module.p = 0.0
         for place in (module, getattr(module, "config", None)):  # networks that call F.dropout keep its rate there
-            for key, value in list(vars(place).items()) if place else []:
+            for key, value in list(getattr(place, "__dict__", {}).items()):
                 if "drop" in key and isinstance(value, float):
                     setattr(place, key, 0.0)
     with torch.no_grad():
@@ -214,17 +214,35 @@ def moved_gradients(name, inputs, answer):
     return moved
 
 
-def write_gradients(name, inputs, answer, path):
-    """The first step's, of every parameter."""
-    found = []
-    for dtype in (torch.float64, torch.float32):
-        model, trained = begin(name, dtype)
-        step(model, trained, inputs, answer, dtype)
-        found.append({key: p.grad.double().numpy() for key, p in model.named_parameters() if p.grad is not None})
-    exact, single = found
+def undetached_gradients(name, inputs, answer):
+    """How far the first step's gradients in float64 are from PyTorch's, relative to their norms, where nothing is detached."""
+    found, keep = [], torch.Tensor.detach
+    for detach in (keep, lambda x: x):
+        model, trained = begin(name, torch.float64)
+        torch.Tensor.detach = detach
+        try:
+            step(model, trained, inputs, answer, torch.float64)
+        finally:
+            torch.Tensor.detach = keep
+        found.append({key: p.grad for key, p in model.named_parameters() if p.grad is not None})
+    exact, other = found
+    return {key: ((other.get(key, 0) - g).norm() / g.norm()).item() for key, g in exact.items()}
+
+
+def gradients_of(name, dtype, inputs, answer):
+    model, trained = begin(name, dtype)
+    step(model, trained, inputs, answer, dtype)
+    return {key: p.grad.double().numpy() for key, p in model.named_parameters() if p.grad is not None}
+
+
+def write_gradients(name, inputs, answer, orders, path):
+    """The first step's, of every parameter; float32's distance is the largest of these orders of the samples."""
+    exact = gradients_of(name, torch.float64, inputs, answer)
+    single = [gradients_of(name, torch.float32, tuple(x[order] for x in inputs), answer[order]) for order in orders]
     norms = {key: np.linalg.norm(g) for key, g in exact.items()}
     np.savez(path, **{f"gradient {key}": g.astype(np.float32) for key, g in exact.items()},
-             **{f"distance {key}": np.linalg.norm(single[key] - exact[key]) / norms[key] for key in exact if norms[key] > 0})
+             **{f"distance {key}": max(np.linalg.norm(found[key] - exact[key]) for found in single) / norms[key]
+                for key in exact if norms[key] > 0})
 
 
 def write_expected(name, folder):
@@ -240,7 +258,7 @@ def write_expected(name, folder):
             break
     data = {f"x{i}": np.concatenate([step[i].numpy() for step in steps]) for i in range(len(inputs))}
     file = name.replace("/", "_")
-    write_gradients(name, steps[0], answers[0], folder / f"{file}.gradients.npz")
+    write_gradients(name, steps[0], answers[0], ORDERS if free else ORDERS[:1], folder / f"{file}.gradients.npz")
     np.savez(folder / f"{file}.npz", target=np.concatenate([a.numpy() for a in answers]), **data)
     config = {"train_micro_batch_size_per_gpu": BATCH,
               "optimizer": {"type": "Adam", "params": params},

@@ -7,6 +7,9 @@
  *                                      that argument is the input in its place where the call has an argument for each
  *                                      input of the node, and the others are what the node reads
  *     jax2onnx                         Identity, whose output is called stop_out_N
+ *     torch, TorchScript               none, but z + (q - z) makes no sense without: a straight-through estimate, where
+ * q is computed from z and passes it no gradient (rounding, the nearest of some vectors, the one-hot of the largest).
+ * The difference is what was detached
  *
  * Such an input is read through ztrain.Detach, which has no gradient. */
 #include "graph/passes/trainable/constants.h"
@@ -106,15 +109,70 @@ static bool stops(const struct zt_graph *g, const struct zt_node *n, enum zt_wri
     return n->torch_fx_node && strstr(n->torch_fx_node, "target=torch.ops.aten.detach.");
 }
 
+/* ---- straight-through estimates ---- */
+
+/* Whether a gradient passes from output `out` of the node to its input `in`. */
+static bool passes(const struct zt_node *n, int out, int in) {
+    static const char *const stops[] = { "Round",          "Floor",       "Ceil",  "Sign",    "ArgMax",
+                                         "ArgMin",         "OneHot",      "Equal", "Greater", "Less",
+                                         "GreaterOrEqual", "LessOrEqual", "Not",   NULL };
+    static const char *const by_index[] = {
+        "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", NULL
+    };
+    if (zt_node_is_any(n, stops) || (zt_node_is(n, "TopK") && out != n->out[0]))
+        return false;
+    return !(in == 1 && zt_node_is_any(n, by_index)) && !(in == 0 && zt_node_is(n, "Where"));
+}
+
+/* Whether `value` is computed from `source`, with `smooth` so that a gradient passes. `seen`: of each value. */
+static bool comes_from(const struct zt_graph *g, int value, int source, bool smooth, bool *seen) {
+    int *stack = zt_malloc(((size_t)g->value_count + 1) * sizeof *stack), count = 0;
+    memset(seen, 0, (size_t)g->value_count * sizeof *seen);
+    stack[count++] = value;
+    while (count > 0 && stack[count - 1] != source) {
+        const int v = stack[--count], from = g->values[v]->producer;
+        const struct zt_node *n = from >= 0 ? g->nodes[from] : NULL;
+        for (int i = 0; n && i < n->in_count; i++)
+            if (n->in[i] >= 0 && !seen[n->in[i]] && (!smooth || passes(n, v, i))) {
+                seen[n->in[i]] = true;
+                stack[count++] = n->in[i];
+            }
+    }
+    free(stack);
+    return count > 0;
+}
+
+/* Whether input k of the sum z + (q - z) is the difference, and q stands for z without a gradient. */
+static bool is_straight_through(const struct zt_graph *g, const struct zt_node *n, int k, bool *seen) {
+    if (!zt_node_is(n, "Add") || k > 1 || n->in[k] < 0)
+        return false;
+    const int z = n->in[1 - k], from = g->values[n->in[k]]->producer;
+    const struct zt_node *difference = from >= 0 ? g->nodes[from] : NULL;
+    return zt_node_is(difference, "Sub") && difference->in[1] == z &&
+           comes_from(g, difference->in[0], z, false, seen) && !comes_from(g, difference->in[0], z, true, seen);
+}
+
+static void detach_estimates(struct zt_graph *g) {
+    const int nodes = g->node_count;
+    bool *seen = zt_malloc((size_t)g->value_count + 1);
+    for (int i = 0; i < nodes; i++)
+        for (int k = 0; k < g->nodes[i]->in_count; k++)
+            if (!g->nodes[i]->dead && is_straight_through(g, g->nodes[i], k, seen)) {
+                detach(g, g->nodes[i], k);
+                seen = zt_realloc(seen, (size_t)g->value_count + 1);
+            }
+    free(seen);
+}
+
 void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model) {
     const enum zt_writer writer = zt_writer_of(model);
     const int nodes = g->node_count;
     struct zt_err none = { 0 };
     struct search s;
-    if (writer != ZT_WRITER_DYNAMO && writer != ZT_WRITER_JAX)
-        return;
     search_begin(&s, g);
-    for (int i = 0; i < nodes; i++) {
+    if (writer == ZT_WRITER_TORCHSCRIPT)
+        detach_estimates(g);
+    for (int i = 0; i < nodes && (writer == ZT_WRITER_DYNAMO || writer == ZT_WRITER_JAX); i++) {
         if (!g->nodes[i]->dead && stops(g, g->nodes[i], writer))
             detach(g, g->nodes[i], 0);
         for (int k = 0; k < s.calls[i].count; k++)

@@ -66,6 +66,30 @@ static bool is_input_scale(const struct zt_graph *g, const struct zt_value *v, e
            is_scaled_input(g, n->in[0]);
 }
 
+/* ---- frequencies ---- */
+
+static bool is_read_by(const struct zt_graph *g, int value, const char *op_type) {
+    for (int n = 0; n < g->node_count; n++)
+        if (zt_node_is(g->nodes[n], op_type) && g->nodes[n]->in[0] == value)
+            return true;
+    return false;
+}
+
+/* Fourier features: the sines and the cosines of an input times numbers, which are drawn once and stay, or are learned.
+ * A constant may scale the product, as 2 pi does. */
+static bool is_frequencies(const struct zt_graph *g, const struct zt_value *v) {
+    enum { SCALES = 4 };
+    static const char *const products[] = { "Mul", "MatMul", "Gemm", NULL };
+    int value = v->id, reader = -1;
+    for (int steps = 0; steps < SCALES && zt_graph_users(g, value, &reader) == 1; steps++) {
+        const struct zt_node *n = g->nodes[reader];
+        if (!zt_node_is_any(n, steps ? (const char *const[]){ "Mul", NULL } : products))
+            return false;
+        value = n->out[0];
+    }
+    return zt_graph_users(g, value, NULL) == 2 && is_read_by(g, value, "Sin") && is_read_by(g, value, "Cos");
+}
+
 /* ---- names ---- */
 
 /* Whether the last part of a TensorFlow name, "scope/part_2:0", is one of `parts`. */
@@ -159,6 +183,10 @@ const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *
     const enum zt_writer writer = zt_writer_of(model);
     if (!v->data || !v->trainable)
         return NULL;
+    if (zt_trainable_is_adapted(g, v))
+        return "beside a product of low rank, as LoRA has it";
+    if (is_frequencies(g, v))
+        return "frequencies of sines and cosines";
     const char *table = zt_trainable_table(v, writer == ZT_WRITER_DYNAMO);
     return table || writer == ZT_WRITER_DYNAMO ? table : doubt_of(g, v, model);
 }

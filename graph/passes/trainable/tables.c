@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { FEWEST_ROWS = 4, FEWEST_COLUMNS = 4, FEWEST = 4, LONGEST = 4096, FEWEST_EQUATIONS = 5, START = 8 };
+enum { FEWEST_ROWS = 4, FEWEST_COLUMNS = 4, FEWEST = 4, LONGEST = 4096, FEWEST_EQUATIONS = 5, START = 8, RAREST = 50 };
 
 static const double rounding = 1e-5; /* of float32 over some operations, relative to the numbers */
 
@@ -39,6 +39,7 @@ static bool is_sinusoids(const struct zt_value *v, int64_t count) {
 struct line {
     const struct zt_value *v;
     int64_t from, apart, length;
+    double noise; /* what rounding left of zeros: sin(pi i) */
 };
 
 static double at(const struct line *l, int64_t i) {
@@ -46,7 +47,7 @@ static double at(const struct line *l, int64_t i) {
 }
 
 /* Whether s(i) = A cos(f i + p), for which s(i + 1) + s(i - 1) = 2 cos(f) s(i). *varies: set where it is not constant.
- */
+ * A line of noise is one, of zeros. */
 static bool is_wave(const struct line *l, bool *varies) {
     int64_t largest = 1;
     double most = 0;
@@ -58,6 +59,8 @@ static bool is_wave(const struct line *l, bool *varies) {
     const double middle = at(l, largest);
     const double twice_cosine = middle != 0 ? (at(l, largest + 1) + at(l, largest - 1)) / middle : 0;
     *varies = false;
+    if (most <= l->noise)
+        return true;
     for (int64_t i = 1; i < l->length - 1; i++) {
         if (!(fabs(at(l, i + 1) + at(l, i - 1) - twice_cosine * at(l, i)) <= 1e-3 * most))
             return false;
@@ -66,16 +69,24 @@ static bool is_wave(const struct line *l, bool *varies) {
     return fabs(twice_cosine) <= 2.001;
 }
 
+static double largest_of(const struct zt_value *v, int64_t count) {
+    double most = 0;
+    for (int64_t i = 0; i < count; i++)
+        most = fmax(most, fabs(zt_constant_at(v, i)));
+    return most;
+}
+
 /* Whether all lines along an axis are waves, so many that it is no chance, as one of a line of four random numbers is.
  * Rotary cosines or sines alone, the matrices of Fourier transforms. */
 static bool is_waves_along(const struct zt_value *v, int64_t count, int64_t length, int64_t apart) {
-    const struct line start = { v, 0, apart, length < START ? length : START };
+    const struct line start = { v, 0, apart, length < START ? length : START, 0 };
     int64_t equations = 0;
     bool any;
     if (length < FEWEST || length > LONGEST || !is_wave(&start, &any)) /* a whole line may lie in as many pages */
         return false;
+    const double noise = 1e-4 * largest_of(v, count);
     for (int64_t i = 0; i < count / length; i++) {
-        const struct line line = { v, i / apart * apart * length + i % apart, apart, length };
+        const struct line line = { v, i / apart * apart * length + i % apart, apart, length, noise };
         bool varies;
         if (!is_wave(&line, &varies))
             return false;
@@ -126,6 +137,27 @@ static bool is_mask(const struct zt_value *v, int64_t count) {
         both = both || (i % columns > 0 && zt_constant_at(v, i) != zt_constant_at(v, i - 1));
     }
     return zero && both && count > 2 * columns;
+}
+
+/* Whether a row (`apart` is 1) or a column of a matrix has another number than 0. */
+static bool line_varies(const struct zt_value *v, int64_t from, int64_t apart) {
+    const int64_t columns = v->shape.dim[1], length = apart == 1 ? columns : v->shape.dim[0];
+    for (int64_t i = 0; i < length; i++)
+        if (zt_constant_at(v, from + i * apart) != 0)
+            return true;
+    return false;
+}
+
+bool zt_trainable_is_masked(const struct zt_value *v) {
+    const int64_t count = v->data && v->shape.rank == 2 ? zt_shape_count(&v->shape) : 0;
+    const int64_t looked = count < LONGEST ? count : LONGEST;
+    int64_t zeros = 0;
+    for (int64_t k = 0; k < looked; k++) {
+        const int64_t i = (int64_t)((double)k * (double)count / (double)looked), columns = v->shape.dim[1];
+        zeros +=
+            zt_constant_at(v, i) == 0 && line_varies(v, i - i % columns, 1) && line_varies(v, i % columns, columns);
+    }
+    return zeros > 0 && zeros * RAREST >= looked;
 }
 
 /* The distance of three neighbours from a line through the outer ones, and how far these are apart. */

@@ -20,7 +20,8 @@ void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss
 void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table, const struct zt_onnx *model);
 
 /* Inserts ztrain.Detach, which has no gradient, at the traces of detach() and stop_gradient() that PyTorch's dynamo
- * exporter and jax2onnx leave (detached.c). Runs on the file's whole graph, before the other passes. */
+ * exporter and jax2onnx leave, and at straight-through estimates z + (q - z) in TorchScript's files (detached.c). Runs
+ * on the file's whole graph, before the other passes. */
 void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model);
 /* Traced calls that read something detached at a place that is not known: gradients flow there. Returns the count;
  * names are in the graph's arena. */
@@ -125,9 +126,22 @@ bool zt_trainable_is_tensorflow(const struct zt_onnx *model);
 /* Whether tf2onnx named the initializer by the operation with which it computed it from variables. */
 bool zt_trainable_is_computed(const struct zt_onnx *model, const struct zt_value *v);
 
+/* The row of `table` that gets no gradient through a lookup, a Gather along its first axis, in a file of PyTorch: what
+ * the traced call says, and without one the only row of zeros; -1: none. */
+int64_t zt_trainable_padding(const struct zt_onnx *model, const struct zt_node *lookup, const struct zt_value *table);
+
+/* Whether the weight's product is added to one of low rank of the same input, x W + s (x A) B, as LoRA adapts a weight
+ * that is fixed. */
+bool zt_trainable_is_adapted(const struct zt_graph *g, const struct zt_value *v);
+
+/* Whether zeros are spread in a matrix as a product with a mask leaves them: 2 % or more of it, not whole rows or
+ * columns. */
+bool zt_trainable_is_masked(const struct zt_value *v);
+
 /* The reason why a trainable initializer may be no parameter; NULL: no doubt. Its contents (above), and where the file
  * does not list parameters: zeros added to the output or concatenated with parameters, numbers that scale an input, one
- * number that is no part of a layer, what the exporter computed. `model` identifies the exporter; NULL: unknown. */
+ * number that is no part of a layer, what the exporter computed. From every writer: a weight beside LoRA's product,
+ * frequencies of sines and cosines. `model` identifies the exporter; NULL: unknown. */
 const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *v, const struct zt_onnx *model);
 
 #endif

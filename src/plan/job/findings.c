@@ -115,7 +115,9 @@ static void find_missing(struct findings *f) {
     if (count && count <= zt_trainable_shared(f->g))
         find(f, false, "%s: shares the parameter of the embedding that a matrix product reads", listed(f, &names));
     else if (count)
-        find(f, true, "%s: parameters missing from the file: merged with equal ones, or folded into others",
+        find(f, true,
+             "%s: parameters missing from the file: merged with equal ones, or folded into others; "
+             "torch.onnx.export(..., optimize=False) keeps them",
              listed(f, &names));
 }
 
@@ -155,14 +157,16 @@ static void find_folds(struct findings *f) {
 }
 
 /* Whether a tensor numbered by TorchScript is only rearranged: the transposed weight of a product, or packed weights of
- * a recurrent node. */
+ * a recurrent node. A product that transposes the weight itself would have read the parameter, and a mask leaves
+ * zeros. */
 static bool is_rearranged(const struct findings *f, const struct zt_value *v) {
     static const char *const recurrent[] = { "LSTM", "GRU", "RNN", NULL };
     int reader = -1;
     if (zt_graph_users(f->g, v->id, &reader) == 0)
         return true;
     const struct zt_node *n = f->g->nodes[reader];
-    return zt_node_is_any(n, recurrent) || (n->op->flags & ZT_OP_PRODUCT && v->shape.rank == 2);
+    const bool turned = n->op->flags & ZT_OP_PRODUCT && v->shape.rank == 2 && !zt_attr_int(n, "transB", 0);
+    return zt_node_is_any(n, recurrent) || (turned && !zt_trainable_is_masked(v));
 }
 
 /* Whether a tensor is a guess: TorchScript numbers everything it computes from parameters. Folded normalizations are
@@ -389,8 +393,11 @@ static void find_detached(struct findings *f) {
 /* ---- restored parameters ---- */
 
 static void find_undone(struct findings *f) {
-    struct names undone = { 0 }, tied = { 0 }, apart = { 0 };
+    struct names undone = { 0 }, tied = { 0 }, apart = { 0 }, paddings = { 0 };
     struct zt_job *job = f->job;
+    for (int i = 0; i < job->padding_count; i++)
+        zt_vec_push(&paddings, zt_arena_printf(job->arena, "row %lld of %s", (long long)job->paddings[i].row,
+                                               job->paddings[i].table));
     for (int i = 0; i < job->derived_count; i++)
         zt_vec_push(&undone, zt_arena_printf(job->arena, "%s = %s", job->derived[i].name,
                                              zt_derived_text(job->arena, &job->derived[i])));
@@ -408,6 +415,11 @@ static void find_undone(struct findings *f) {
              "%s: copies made by the exporter, trained as one parameter (ztrain.tie_equal: false trains them "
              "separately)",
              listed(f, &tied));
+    if (paddings.count)
+        find(f, false,
+             "%s: gets no gradient from look-ups, as padding_idx of nn.Embedding says; a table's name in "
+             "ztrain.trainable trains it whole",
+             listed(f, &paddings));
     if (apart.count)
         find(f, false,
              "%s: equal weights of different modules, trained separately (ztrain.tie trains them as one parameter)",

@@ -164,6 +164,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
         g && zt_job_find_parameters(job, g, err) && zt_job_find_adapters(job, g, err) && zt_job_find_pairs(job, g, err);
     if (ok) {
         zt_job_freeze(job, g);
+        zt_job_find_paddings(job, g);
         zt_job_find_findings(job, g);
         zt_job_find_unmatched(job, g);
         ok = zt_job_mark_paddings(job, g, err);

@@ -33,6 +33,13 @@ struct zt_finding {
 };
 enum { ZT_FINDINGS = 16 }; /* at most */
 
+/* A lookup whose row `row` gets no gradient (padding.h). */
+struct zt_job_padding {
+    const char *table;
+    int node; /* in the file */
+    int64_t row;
+};
+
 struct zt_job {
     const struct zt_config *config;
     const struct zt_onnx *model;
@@ -54,7 +61,9 @@ struct zt_job {
     int derived_count;
     struct zt_tie *ties;
     int tie_count;
-    struct zt_texts apart;       /* "b = a": equal weights of different modules, which are not tied */
+    struct zt_texts apart; /* "b = a": equal weights of different modules, which are not tied */
+    struct zt_job_padding *paddings;
+    int padding_count;
     struct zt_adapter *adapters; /* ztrain.lora */
     int adapter_count;
     struct zt_texts left_out;  /* lines about weights that ztrain.lora selects but that are not adapted */

@@ -1,9 +1,49 @@
-/* ztrain.padding_idx: rows of embeddings that get no gradient. An attribute of the Gather nodes tells their gradient
- * rule (ops/movement/gather.c); the forward phase and the exported file do not change. */
+/* Rows of embeddings that get no gradient: ztrain.padding_idx, and what PyTorch's files tell. An attribute of the
+ * Gather nodes tells their gradient rule (ops/movement/gather.c); the forward phase and the exported file do not
+ * change. */
 #include "ops/movement/gather.h"
 #include "plan/job/padding.h"
 
 #include "base/text.h"
+#include "base/vec.h"
+#include "graph/passes/trainable/trainable.h"
+#include "plan/job/parameters.h"
+
+/* ---- of the file ---- */
+
+static bool is_configured(const struct zt_config *c, const char *table) {
+    for (int i = 0; i < c->padding_count; i++)
+        if (zt_glob(c->paddings[i].match, table))
+            return true;
+    return zt_job_is_asked_for(c, table);
+}
+
+void zt_job_find_paddings(struct zt_job *job, const struct zt_graph *g) {
+    ZT_VEC(struct zt_job_padding) found = { 0 };
+    for (int n = 0; n < g->node_count; n++) {
+        const int id = zt_gather_table(g, n);
+        const struct zt_value *table = id >= 0 ? g->values[id] : NULL;
+        if (!table || (table->origin == ZT_FROM_INITIALIZER && !table->trainable) ||
+            is_configured(job->config, table->name))
+            continue;
+        const int64_t row = zt_trainable_padding(job->model, g->nodes[n], table);
+        if (row >= 0)
+            zt_vec_push(&found, ((struct zt_job_padding){ zt_arena_strdup(job->arena, table->name),
+                                                          g->nodes[n]->file_index, row }));
+    }
+    job->padding_count = found.count;
+    job->paddings = zt_arena_copy(job->arena, found.at, (size_t)found.count * sizeof *found.at);
+    zt_vec_finish(&found);
+}
+
+static void mark_found(const struct zt_job *job, struct zt_graph *g) {
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; i < job->padding_count; i++)
+            if (g->nodes[n]->file_index == job->paddings[i].node && zt_gather_table(g, n) >= 0)
+                zt_node_set_int(g, n, ZT_GATHER_PADDING, job->paddings[i].row);
+}
+
+/* ---- of the config ---- */
 
 /* Marks every Gather node of initializer `id`; returns false if there is none. */
 static bool mark_readers(struct zt_graph *g, int id, int64_t row) {
@@ -44,6 +84,7 @@ static void hint_tables(const struct zt_graph *g, struct zt_err *err) {
 
 bool zt_job_mark_paddings(const struct zt_job *job, struct zt_graph *g, struct zt_err *err) {
     const int before = err->count;
+    mark_found(job, g);
     for (int i = 0; i < job->config->padding_count; i++) {
         const struct zt_padding_config *p = &job->config->paddings[i];
         bool any = false;
