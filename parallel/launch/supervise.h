@@ -29,8 +29,8 @@ struct zt_supervise {
 
 /* Returns when all ranks and mpirun have ended. False with an error, or, if the ranks stopped at a signal, with only
  * err->code set: 128 + signal. SIGINT, SIGTERM, SIGHUP and SIGUSR1 are forwarded to the ranks, unless this process was
- * started with the signal ignored; a second SIGINT, SIGTERM or SIGHUP ends the ranks at once, as does the first one five
- * seconds later if no rank has connected until then. */
+ * started with the signal ignored; a second SIGINT, SIGTERM or SIGHUP ends the ranks at once, as does the first one
+ * five seconds later if no rank has connected until then. */
 bool zt_supervise(const struct zt_supervise *job, struct zt_err *err);
 
 #endif
