@@ -23,6 +23,9 @@ from torch_networks import NETWORKS
 from torch_rows import BATCHES, JOBS, RATE
 
 
+LAST = {4: torch.channels_last, 5: torch.channels_last_3d}  # by the axes of a tensor
+
+
 def arrays(job):
     random = np.random.default_rng(0)
 
@@ -50,7 +53,7 @@ def prepare(options):
 def batches(job, folder):
     """[(inputs, target)], images in channels_last"""
     columns = [torch.from_numpy(np.load(folder / job.name / f"{name}.npy")) for name in [*job.inputs, "target"]]
-    columns = [c.contiguous(memory_format=torch.channels_last) if c.dim() == 4 else c for c in columns]
+    columns = [c.contiguous(memory_format=LAST[c.dim()]) if c.dim() in LAST else c for c in columns]
     return [(inputs, target) for *inputs, target in zip(*(c.split(job.batch) for c in columns))]
 
 
@@ -71,7 +74,7 @@ def train(options):
     job = JOBS[options.job[0]]
     model = NETWORKS[job.network]().train()
     model.load_state_dict(torch.load(options.folder / f"{job.name}.pt"))
-    model = model.to(memory_format=torch.channels_last)
+    model = model.to(memory_format=LAST[5 if any(p.dim() == 5 for p in model.parameters()) else 4])
     optimizer = getattr(torch.optim, job.optimizer)(model.parameters(), lr=RATE, fused=True)
     data, loss_of, seconds = batches(job, options.folder), loss_function(job, model), []
     if options.variant == "compile":
