@@ -12,7 +12,7 @@
 #include "ops/loss/kernels.h"
 #include "ops/matmul/kernels.h"
 #include "ops/ml/kernels.h"
-#include "ops/microsoft/kernels.h"
+#include "ops/lowered/kernels.h"
 #include "ops/movement/kernels.h"
 #include "ops/norm/kernels.h"
 #include "ops/norm_slices/kernels.h"

@@ -25,7 +25,7 @@
     FAMILY(loss)                                                                                                       \
     FAMILY(control)                                                                                                    \
     FAMILY(training)                                                                                                   \
-    FAMILY(microsoft)                                                                                                  \
+    FAMILY(lowered)                                                                                                    \
     FAMILY(fusion)
 
 #endif

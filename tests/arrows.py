@@ -38,7 +38,7 @@ FOLDERS = PRODUCT + ["tests"]
 
 # The families of operators: each may see those before it.
 FAMILIES = ["elementwise", "reduce", "softmax", "sequence", "movement", "random", "matmul", "pool", "conv", "norm", "norm_slices", "quantize", "attention",
-            "linear_attention", "recurrent", "resample", "detection", "signal", "ml", "loss", "control", "training", "microsoft"]
+            "linear_attention", "recurrent", "resample", "detection", "signal", "ml", "loss", "control", "training", "lowered"]
 
 # Which room a file belongs to: the first pattern that matches, /** with the folders below. "onnx file" is what graph/onnx keeps to itself.
 ROOMS = [

@@ -6,8 +6,8 @@
  *     }
  *     ZT_LOWERED(bias_gelu)
  */
-#ifndef ZT_OPS_MICROSOFT_LOWERING_H
-#define ZT_OPS_MICROSOFT_LOWERING_H
+#ifndef ZT_OPS_LOWERED_LOWERING_H
+#define ZT_OPS_LOWERED_LOWERING_H
 
 #include "graph/passes/lower.h"
 #include "ops/kernel/shape.h"

@@ -8,7 +8,7 @@
  *
  * QuantizeLinear and DequantizeLinear of com.microsoft are those of ONNX. onnxruntime computes the products of
  * QLinearMul and the exponentials of QLinearSoftmax otherwise: results may be one step of the scale apart. */
-#include "ops/microsoft/quantized.h"
+#include "ops/lowered/quantized.h"
 
 int zt_lower_dequantize(struct zt_lowering *l, const int x_scale_zero[3], int axis) {
     const struct zt_attr attr = { .name = "axis", .type = ZT_ATTR_INT, .i = axis };

@@ -1,9 +1,9 @@
 /* Tensors of integers with a scale and a zero point, as DequantizeLinear and QuantizeLinear of ONNX. A DequantizeLinear
  * of a QuantizeLinear has a gradient (ops/quantize/fake_quantize.c), so that a row of quantized operators has one. */
-#ifndef ZT_OPS_MICROSOFT_QUANTIZED_H
-#define ZT_OPS_MICROSOFT_QUANTIZED_H
+#ifndef ZT_OPS_LOWERED_QUANTIZED_H
+#define ZT_OPS_LOWERED_QUANTIZED_H
 
-#include "ops/microsoft/lowering.h"
+#include "ops/lowered/lowering.h"
 
 enum {
     ZT_MICROSOFT_BYTES = ZT_BIT(ZT_INT8) | ZT_BIT(ZT_UINT8),

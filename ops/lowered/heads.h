@@ -1,9 +1,9 @@
 /* What the attention operators share: tensors of heads, as nodes of ONNX's own operators. Keys and values are
  * [batch, rows, heads * size], kept ones (past and present) [batch, heads, rows, size]. */
-#ifndef ZT_OPS_MICROSOFT_HEADS_H
-#define ZT_OPS_MICROSOFT_HEADS_H
+#ifndef ZT_OPS_LOWERED_HEADS_H
+#define ZT_OPS_LOWERED_HEADS_H
 
-#include "ops/microsoft/lowering.h"
+#include "ops/lowered/lowering.h"
 
 /* Three parts of a tensor along its last axis, of size[i] elements. */
 void zt_lower_split(struct zt_lowering *l, int value, const int64_t size[3], int part[3]);

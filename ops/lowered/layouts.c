@@ -19,7 +19,7 @@
  *
  * The file does not say what b is: as for onnxruntime itself, it is that of the machine. Channels that do not divide by
  * it show that another one has written the file. */
-#include "ops/microsoft/fused.h"
+#include "ops/lowered/fused.h"
 
 #include <string.h>
 

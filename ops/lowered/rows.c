@@ -114,4 +114,4 @@
     ROW(skip_simplified_layer_norm)                                                                                    \
     ROW(transpose_matmul)
 
-ZT_ROWS(microsoft, ROWS)
+ZT_ROWS(lowered, ROWS)

@@ -1,8 +1,8 @@
 /* Nodes that end with an activation. */
-#ifndef ZT_OPS_MICROSOFT_FUSED_H
-#define ZT_OPS_MICROSOFT_FUSED_H
+#ifndef ZT_OPS_LOWERED_FUSED_H
+#define ZT_OPS_LOWERED_FUSED_H
 
-#include "ops/microsoft/lowering.h"
+#include "ops/lowered/lowering.h"
 
 /* Writes the node's result: the activation that its attributes `activation` and `activation_params` name, of `value`;
  * without one, `value`. */

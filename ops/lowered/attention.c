@@ -17,8 +17,8 @@
  * MultiHeadAttention's past_sequence_length says how many rows of the past keys count: the new ones follow these, and
  * the present keys are as many as the past ones. Buffers of which the rows of beams are chosen (cache_indirection), and
  * those of Attention, belong to generating text: refused. */
-#include "ops/microsoft/heads.h"
-#include "ops/microsoft/quantized.h"
+#include "ops/lowered/heads.h"
+#include "ops/lowered/quantized.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "ops/microsoft/lowering.h"
+#include "ops/lowered/lowering.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  *
  * a', b': scale (x - zero). onnxruntime sums integers: results agree to the rounding of floats. The gradient of a in
  * DynamicQuantizeMatMul is that of the product with b', as rounding has derivative 1 (ops/quantize/fake_quantize.c). */
-#include "ops/microsoft/quantized.h"
+#include "ops/lowered/quantized.h"
 
 /* b is [.., rows, columns], with a scale for all or for each column. */
 enum { COLUMNS = -1 };

@@ -9,7 +9,7 @@
  *     ParametricSoftplus  y = alpha Softplus(beta x)
  *     ScaledTanh          y = alpha Tanh(beta x)
  *     ThresholdedRelu     as from opset 10 on */
-#include "ops/microsoft/lowering.h"
+#include "ops/lowered/lowering.h"
 
 /* x times a number. */
 static int times(struct zt_lowering *l, int out, int x, float by) {

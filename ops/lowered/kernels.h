@@ -1,8 +1,8 @@
 /* What the rows of this family name: no kernels, as none of its nodes runs. */
-#ifndef ZT_OPS_MICROSOFT_KERNELS_H
-#define ZT_OPS_MICROSOFT_KERNELS_H
+#ifndef ZT_OPS_LOWERED_KERNELS_H
+#define ZT_OPS_LOWERED_KERNELS_H
 
 /* CUDA kernels: zt_kernel_ID_cuda in *_cuda.c */
-#define ZT_CUDA_KERNELS_microsoft(KERNEL)
+#define ZT_CUDA_KERNELS_lowered(KERNEL)
 
 #endif

@@ -8,7 +8,7 @@
  *
  *     LayerNormalization                that of opset 17
  *     SimplifiedLayerNormalization      RMSNormalization */
-#include "ops/microsoft/lowering.h"
+#include "ops/lowered/lowering.h"
 
 static const char *const shape_names[] = { "axis", "epsilon", "stash_type", NULL };
 

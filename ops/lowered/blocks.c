@@ -7,7 +7,7 @@
  *
  * The first number of a byte is in its lowest bits. Zero points are numbers of the type of the scales, or packed like
  * q; without them they are 2^(bits - 1). The weights are integers, which do not train. */
-#include "ops/microsoft/lowering.h"
+#include "ops/lowered/lowering.h"
 
 struct blocks {
     int64_t bits, size;

@@ -7,7 +7,7 @@
  *
  * It becomes DequantizeLinear(QuantizeLinear(x)) of the next wider integer type, whose derivative is 1 between the
  * ends of its range (ops/quantize/fake_quantize.c), of x within least and most. */
-#include "ops/microsoft/lowering.h"
+#include "ops/lowered/lowering.h"
 
 #include <math.h>
 #include <strings.h>

@@ -1,7 +1,7 @@
 /* FusedConv    y = activation(Conv(x, w, b) + z)       FusedGemm  y = activation(Gemm(a, b, c))
  * FusedMatMul  y = alpha MatMul(a', b'); transA and transB exchange the last two axes, transBatchA and transBatchB put
  *              the first axis behind the axes between. TransposeMatMul is its older name. */
-#include "ops/microsoft/fused.h"
+#include "ops/lowered/fused.h"
 
 #include <string.h>
 

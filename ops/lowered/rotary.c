@@ -1,5 +1,5 @@
 /* RotaryEmbedding: that of ONNX with its inputs in another order, and with positions that go on from a single one. */
-#include "ops/microsoft/heads.h"
+#include "ops/lowered/heads.h"
 
 enum { X, POSITIONS, COS, SIN };
 

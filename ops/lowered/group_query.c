@@ -18,7 +18,7 @@
  *
  * Refused: caches of 4 bits, norms of queries and keys, products as an output.
  */
-#include "ops/microsoft/heads.h"
+#include "ops/lowered/heads.h"
 
 #include <math.h>
 #include <string.h>

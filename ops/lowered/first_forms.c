@@ -10,7 +10,7 @@
  *                         became inputs
  *     LpPool, GlobalLpPool  p was a float
  *     RNN, LSTM, GRU      output_sequence says whether output 0 is there: nothing else */
-#include "ops/microsoft/lowering.h"
+#include "ops/lowered/lowering.h"
 
 #include <limits.h>
 #include <string.h>

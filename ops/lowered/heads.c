@@ -1,4 +1,4 @@
-#include "ops/microsoft/heads.h"
+#include "ops/lowered/heads.h"
 
 void zt_lower_split(struct zt_lowering *l, int value, const int64_t size[3], int part[3]) {
     const struct zt_attr last = { .name = "axis", .type = ZT_ATTR_INT, .i = -1 };

@@ -2,7 +2,7 @@
  * FastGelu       y = Gelu(x + b), by tanh         QuickGelu  y = x sigmoid(alpha x)
  * BiasSplitGelu  y = l Gelu(r), the halves of x + b along its last axis
  * BiasSoftmax    y = Softmax(x + b) over the axes from `axis` on */
-#include "ops/microsoft/lowering.h"
+#include "ops/lowered/lowering.h"
 
 static void gelu(struct zt_lowering *l) {
     ZT_LOWER(l, l->n->out[0], "Gelu", zt_lower_add(l, -1, l->n->in[0], zt_lower_in(l, 1)));
