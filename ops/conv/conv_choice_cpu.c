@@ -93,10 +93,12 @@ bool zt_conv_winograd(const struct zt_conv *c, struct zt_winograd_conv *to) {
     const struct zt_window *w = &c->window;
     if (w->axes != 2 || c->groups != 1)
         return false;
-    const int64_t stride = w->stride[0], kernel = stride == 1 ? 3 : 4;
-    if (stride > 2)
+    const int64_t stride = w->stride[0], kernel = w->kernel[0];
+    if (stride > 2 || kernel < 3 || kernel > stride + 2)
         return false;
-    *to = (struct zt_winograd_conv){ .samples = c->n, .channels = c->c, .results = c->m, .stride = (int)stride };
+    *to = (struct zt_winograd_conv){
+        .samples = c->n, .channels = c->c, .results = c->m, .stride = (int)stride, .kernel = (int)kernel
+    };
     for (int a = 0; a < 2; a++) {
         if (w->kernel[a] != kernel || w->stride[a] != stride || w->dilation[a] != 1 || w->pad[a] < 0 ||
             w->pad[a] >= kernel)

@@ -116,7 +116,7 @@ static double share_of(const struct zt_winograd_gradient *w) {
     const struct zt_winograd_conv *c = &w->conv;
     const double tiles = (double)w->tiles.all, channels = (double)w->channels, results = (double)w->result_vectors;
     const double places = (double)(c->out[0] * c->out[1] * c->samples);
-    const double direct = places * (double)zt_winograd_kernel_elems(c) * channels * results;
+    const double direct = places * (double)(c->kernel * c->kernel) * channels * results;
     const double products = tiles * (double)elements_of(w) * w->phases * channels * results;
     const double added = w->phases > 1 ? 9 : 3;             /* sums of more phases do not stay in the second cache */
     const double waits = w->result_vectors == 1 ? 1.35 : 1; /* a sum for the one before */
@@ -127,10 +127,11 @@ static double share_of(const struct zt_winograd_gradient *w) {
     return zt_winograd_share_of(direct, products * (1 + loads) * waits + transforms + sums);
 }
 
-/* The faster of both ways; false where neither is used. */
+/* The faster of both ways; false where neither is used. A part of a 4 x 4 kernel saves too little here. */
 static bool choose(const struct zt_winograd_conv *c, struct zt_winograd_gradient *to, double *share) {
+    const bool fits = zt_winograd_kernels_of(c) && (c->stride == 1 || c->kernel == 4);
     *share = 1;
-    for (int few = 0; few < 2 && zt_winograd_kernels_of(c); few++) {
+    for (int few = 0; few < 2 && fits; few++) {
         const struct zt_winograd_gradient w = describe(c, few);
         const double of_w = is_too_large(&w, few) ? 1 : share_of(&w);
         if (of_w < *share) {
@@ -230,7 +231,7 @@ struct place {
 static void give_kernels(const struct job *job, const struct place *at, const float *sums, int64_t step) {
     const struct zt_winograd_gradient *w = job->w;
     const int64_t lanes = w->kernels->vector, used = zt_min_int(lanes, w->results - at->m);
-    const int64_t elems = zt_winograd_kernel_elems(&w->conv), *tap = w->phase[at->phase].tap;
+    const int64_t elems = (int64_t)w->conv.kernel * w->conv.kernel, *tap = w->phase[at->phase].tap;
     const int taps = w->kernels->taps * w->kernels->taps;
     float g[ZT_WINOGRAD_TAPS * 16], *to = job->data->dw + (at->m * w->channels + at->c) * elems;
     w->kernels->kernel(sums, step, g);

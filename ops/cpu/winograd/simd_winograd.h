@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum zt_winograd_form { ZT_WINOGRAD_3X3, ZT_WINOGRAD_2X2, ZT_WINOGRAD_FORMS };
-enum { ZT_WINOGRAD_RESULTS = 2, ZT_WINOGRAD_TAPS = 9 }; /* a square's edge; the most taps of a kernel */
+enum { ZT_WINOGRAD_RESULTS = 2, ZT_WINOGRAD_TAPS = 9, ZT_WINOGRAD_ELEMENTS = 16 }; /* a square's edge; the most */
 
 /* m[r][o] (+)= sum over k of a[r * a_row + k * a_step] b[k * b_step + o], for `rows` rows r and 1 to `panel` vectors o;
  * rows of m are m_row apart. The sum is made first and then added, which rounds less. */

@@ -11,9 +11,18 @@ static int64_t taps_of(const struct zt_winograd_conv *c) {
     return c->stride == 1 ? 3 : 2;
 }
 
-int64_t zt_winograd_kernel_elems(const struct zt_winograd_conv *c) {
-    const int64_t edge = c->stride * taps_of(c);
-    return edge * edge;
+/* Element `at` of a transformed line of taps: of three taps each element has a part of the middle one; of two the first
+ * element has the first, the last one the last. */
+static bool is_used(int64_t taps, int64_t at, const bool *there) {
+    return taps == 3 || at == 1 || there[at / 2];
+}
+
+static void find_used(int64_t taps, bool (*there)[3], struct zt_winograd_phase *to) {
+    const int64_t tile = taps + ZT_WINOGRAD_RESULTS - 1;
+    for (int64_t e = 0; e < tile * tile; e++) {
+        to->used[e] = is_used(taps, e / tile, there[0]) && is_used(taps, e % tile, there[1]);
+        to->used_count += to->used[e];
+    }
 }
 
 /* Result i of the convolution sums kernel[k] * padded[stride * i + k]; tap t of phase p is k = stride * t + p, and
@@ -22,17 +31,20 @@ struct zt_winograd_phase zt_winograd_phase_of(const struct zt_winograd_conv *c, 
     const int64_t stride = c->stride, taps = taps_of(c);
     const int64_t of_axis[2] = { phase / stride, phase % stride };
     struct zt_winograd_phase to = { 0 };
-    int64_t first[2];
+    int64_t k[2][3];
+    bool there[2][3];
     for (int a = 0; a < 2; a++) {
-        first[a] = backward ? (of_axis[a] + c->pad[a]) % stride : of_axis[a];
+        const int64_t first = backward ? (of_axis[a] + c->pad[a]) % stride : of_axis[a];
         to.origin[a] = backward ? (of_axis[a] + c->pad[a]) / stride - (taps - 1) : of_axis[a] - c->pad[a];
         to.result[a] = backward ? of_axis[a] : 0;
+        for (int64_t t = 0; t < taps; t++) {
+            k[a][t] = stride * (backward ? taps - 1 - t : t) + first;
+            there[a][t] = k[a][t] < c->kernel;
+        }
     }
-    for (int64_t t = 0; t < taps * taps; t++) {
-        const int64_t row = backward ? taps - 1 - t / taps : t / taps;
-        const int64_t column = backward ? taps - 1 - t % taps : t % taps;
-        to.tap[t] = (stride * row + first[0]) * stride * taps + stride * column + first[1];
-    }
+    for (int64_t t = 0; t < taps * taps; t++)
+        to.tap[t] = there[0][t / taps] && there[1][t % taps] ? k[0][t / taps] * c->kernel + k[1][t % taps] : -1;
+    find_used(taps, there, &to);
     return to;
 }
 

@@ -3,7 +3,8 @@
  *
  * A 4 x 4 convolution with stride 2 is a sum of four of 2 x 2 with stride 1, its phases: that of even rows and columns
  * of the padded input and of the kernel, of even rows and odd columns, and so on. Its data gradient is four of them
- * beside each other, each of which makes every second row and column. */
+ * beside each other, each of which makes every second row and column. A 3 x 3 kernel is one of 4 x 4 without its last
+ * row and column, and elements of a tile to which only these contribute are left out: 25 products of 36. */
 #ifndef ZT_OPS_CPU_WINOGRAD_TILES_H
 #define ZT_OPS_CPU_WINOGRAD_TILES_H
 
@@ -14,17 +15,15 @@ struct zt_winograd_tiles {
     int64_t tiles[2], all; /* of a sample; of the batch */
 };
 
-/* A convolution of one group with dilation 1: 3 x 3 with stride 1 and padding of 0 to 2, or 4 x 4 with stride 2 and
- * padding of 0 to 3. */
+/* A convolution of one group with dilation 1: 3 x 3 with stride 1, or 3 x 3 or 4 x 4 with stride 2, and padding below
+ * the kernel's size. */
 struct zt_winograd_conv {
     int64_t samples, channels, results; /* channels of its input and of its result */
     int64_t in[2], out[2], pad[2];      /* rows, columns: of the input, of the result, before the input */
-    int stride;
+    int stride, kernel;                 /* kernel: its edge */
 };
 /* The kernels of its phases; NULL on machines without fused multiply-add. */
 const struct zt_winograd_kernels *zt_winograd_kernels_of(const struct zt_winograd_conv *c);
-/* Of its kernel. */
-int64_t zt_winograd_kernel_elems(const struct zt_winograd_conv *c);
 static inline int zt_winograd_phases(const struct zt_winograd_conv *c) {
     return c->stride * c->stride;
 }
@@ -33,7 +32,9 @@ static inline int zt_winograd_phases(const struct zt_winograd_conv *c) {
  * of results. */
 struct zt_winograd_phase {
     int64_t origin[2], result[2];
-    int64_t tap[ZT_WINOGRAD_TAPS]; /* of the phase's kernel in that of the convolution */
+    int64_t tap[ZT_WINOGRAD_TAPS];   /* of the phase's kernel in that of the convolution; -1: none, a weight of 0 */
+    bool used[ZT_WINOGRAD_ELEMENTS]; /* elements of a transformed tile whose weights are not all 0 */
+    int used_count;
 };
 /* backward: of the data gradient, which reads dy. */
 struct zt_winograd_phase zt_winograd_phase_of(const struct zt_winograd_conv *c, bool backward, int phase);

@@ -38,6 +38,7 @@ struct zt_winograd {
     struct zt_winograd_phase phase[MOST_PHASES];
     int deep, wide;            /* phases that are summed; phases of results beside each other */
     int64_t stride;            /* of the convolution */
+    int64_t used;              /* elements of all phases */
     int64_t kernel_elems;      /* of the convolution's kernel */
     int64_t in[2], out[2];     /* rows, columns: of x, of the wanted y */
     int64_t channels, results; /* of x and of y */
@@ -68,11 +69,13 @@ static struct zt_winograd describe(const struct zt_winograd_wish *wish, bool few
                              .deep = wish->backward ? 1 : phases,
                              .wide = wish->backward ? phases : 1,
                              .stride = c->stride,
-                             .kernel_elems = zt_winograd_kernel_elems(c),
+                             .kernel_elems = (int64_t)c->kernel * c->kernel,
                              .channels = wish->backward ? c->results : c->channels,
                              .results = wish->backward ? c->channels : c->results };
-    for (int p = 0; p < phases; p++)
+    for (int p = 0; p < phases; p++) {
         w.phase[p] = zt_winograd_phase_of(c, w.backward, p);
+        w.used += w.phase[p].used_count;
+    }
     w.vectors = zt_ceil_div(w.channels, w.kernels->vector);
     w.depth = w.deep * w.vectors * w.kernels->vector;
     w.result_vectors = zt_ceil_div(w.results, w.kernels->vector);
@@ -85,14 +88,16 @@ static struct zt_winograd describe(const struct zt_winograd_wish *wish, bool few
 /* A product costs as much as one of the direct convolution, and moving the tiles some vectors for each vector of
  * channels. A transformed weight costs some twelve products, half of them where it stays in cache. */
 static double share_of(const struct zt_winograd *w, int64_t samples) {
-    const double elements = w->kernels->elements, taps = w->kernels->taps * w->kernels->taps;
-    const double tiles = (double)w->tiles.all * w->wide, depth = (double)w->depth, results = (double)w->result_vectors;
-    const double direct = (double)(w->out[0] * w->out[1] * samples) * taps * w->deep * (double)w->channels * results;
+    const double elements = w->kernels->elements, tiles = (double)w->tiles.all;
+    const double depth = (double)w->depth, results = (double)w->result_vectors;
+    const double places = (double)(w->out[0] * w->out[1] * samples) / w->wide;
+    const double direct = places * (double)(w->kernel_elems * w->channels) * results;
     const double waits = w->result_vectors == 1 ? 1.35 : 1; /* a sum for the one before */
-    const double products = tiles * elements * depth * results * (w->few ? 1 + 3.0 / CHUNK : 1) * waits;
+    const double pairs = (double)(w->vectors * w->kernels->vector) * results;
+    const double products = tiles * (double)w->used * pairs * (w->few ? 1 + 3.0 / CHUNK : 1) * waits;
     const double moved = w->kernels->taps == 3 ? 60 * depth / w->kernels->vector + 70 * results
                                                : 60 * depth / w->kernels->vector + 60 * results + 45;
-    const double transforms = tiles * moved * (w->few ? 1.5 : 1);
+    const double transforms = tiles * w->wide * moved * (w->few ? 1.5 : 1);
     const double weights = w->wide * elements * depth * results * (w->few ? 6.3 : 12.5);
     return zt_winograd_share_of(direct, products + transforms + weights);
 }
@@ -213,7 +218,7 @@ static void gather(const struct job *job, const struct results *r, int64_t k, fl
         memset(g, 0, (size_t)(taps * lanes) * sizeof *g);
     for (int64_t l = 0; l < used; l++)
         for (int64_t t = 0; t < taps; t++)
-            g[t * lanes + l] = from[l * step + tap[t]];
+            g[t * lanes + l] = tap[t] < 0 ? 0 : from[l * step + tap[t]];
 }
 
 /* Transforms kernels first..end-1 of the depth of a vector of results to to[e * step + (k - first) * row]. */
@@ -335,26 +340,52 @@ static void transform_tiles(const struct job *job, int phase, int64_t first, int
  * `first`. */
 struct part {
     const float *weights;
+    int phase; /* the first */
     int64_t first, range[2];
 };
 
-/* products (+)= tiles * weights, element by element. */
-static void multiply(const struct zt_winograd *w, const struct part *p, const float *tiles, int64_t count,
-                     float *products) {
+/* Advances to the end of the phases of the depth from k on that use element e, or of those that do not. */
+static int64_t end_of_run(const struct zt_winograd *w, const struct part *p, int64_t e, int64_t k) {
+    const int64_t of_phase = w->vectors * w->kernels->vector;
+    const bool used = w->phase[p->phase + k / of_phase].used[e];
+    do
+        k = (k / of_phase + 1) * of_phase;
+    while (k < p->range[1] && w->phase[p->phase + k / of_phase].used[e] == used);
+    return zt_min_int(k, p->range[1]);
+}
+
+/* products (+)= tiles * weights of element e. */
+static void multiply_element(const struct zt_winograd *w, const struct part *p, const float *tiles, int64_t count,
+                             float *products, int64_t e) {
     const int vectors = vectors_of_panel(w, p->first);
-    const int64_t row = vectors * w->kernels->vector, depth = p->range[1] - p->range[0];
-    for (int64_t e = 0; e < w->kernels->elements; e++)
-        w->kernels->product(&(struct zt_winograd_product){ .a = tiles + e * tile_step(w) + p->range[0],
-                                                           .b = p->weights + e * depth * row,
+    const int64_t row = vectors * w->kernels->vector, of_phase = w->vectors * w->kernels->vector;
+    const float *weights = p->weights + e * (p->range[1] - p->range[0]) * row;
+    bool add = p->range[0] > 0;
+    for (int64_t k = p->range[0], end; k < p->range[1]; k = end) {
+        end = end_of_run(w, p, e, k);
+        if (!w->phase[p->phase + k / of_phase].used[e])
+            continue;
+        w->kernels->product(&(struct zt_winograd_product){ .a = tiles + e * tile_step(w) + k,
+                                                           .b = weights + (k - p->range[0]) * row,
                                                            .m = products + e * product_step(w),
                                                            .a_row = tile_pitch(w),
                                                            .a_step = 1,
                                                            .b_step = row,
                                                            .m_row = row,
                                                            .rows = count,
-                                                           .depth = depth,
+                                                           .depth = end - k,
                                                            .vectors = vectors,
-                                                           .add = p->range[0] > 0 });
+                                                           .add = add });
+        add = true;
+    }
+    if (!add)
+        memset(products + e * product_step(w), 0, (size_t)(count * row) * sizeof *products);
+}
+
+static void multiply(const struct zt_winograd *w, const struct part *p, const float *tiles, int64_t count,
+                     float *products) {
+    for (int64_t e = 0; e < w->kernels->elements; e++)
+        multiply_element(w, p, tiles, count, products, e);
 }
 
 /* ---- many tiles ---- */
@@ -368,8 +399,8 @@ static void do_unit(void *arg, int64_t unit) {
     for (r.phase = 0; r.phase < w->wide; r.phase++) {
         transform_tiles(job, r.phase, first, tiles, own);
         for (r.vector = 0; r.vector < w->result_vectors; r.vector += w->kernels->panel) {
-            multiply(w, &(struct part){ panel_weights(job, r.phase, r.vector), r.vector, { 0, w->depth } }, own, tiles,
-                     products);
+            multiply(w, &(struct part){ panel_weights(job, r.phase, r.vector), r.phase, r.vector, { 0, w->depth } },
+                     own, tiles, products);
             give_panel(job, first, tiles, &r, products);
         }
     }
@@ -404,7 +435,7 @@ static void do_panel(void *arg, int64_t index) {
     const int64_t lanes = w->kernels->vector;
     const int vectors = vectors_of_panel(w, first.vector);
     float *weights = job->threads + zt_parallel_thread() * thread_elems(w), *products = weights + chunk_elems(w);
-    struct part part = { weights, first.vector, { 0 } };
+    struct part part = { weights, first.phase, first.vector, { 0 } };
     for (int64_t k = 0; k < w->depth; k = part.range[1]) {
         part.range[0] = k;
         part.range[1] = zt_min_int(k + CHUNK, w->depth);

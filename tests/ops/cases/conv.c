@@ -81,6 +81,13 @@ const struct zt_case zt_cases_conv[] = {
       .attrs = "pads=[0,2,3,1] strides=[2,2]", .domain = "ztrain" },
     { "ConvGradInputAdd", "float[80,92,4,4] float[6,80,8,9] - float[6,92,16,18]",
       .attrs = "pads=[1,1,1,1] strides=[2,2] input_shape=[6,92,16,18]", .domain = "ztrain" },
+    /* and of 3 x 3 */
+    { "Conv", "float[10,128,15,19] float[128,128,3,3] float[128]", .attrs = "pads=[1,1,1,1] strides=[2,2]", .grad = 7 },
+    { "ConvTranspose", "float[10,120,8,10] float[120,128,3,3] float[128]",
+      .attrs = "pads=[1,1,1,1] strides=[2,2] output_padding=[1,1]", .grad = 7 },
+    { "ConvTranspose", "float[4,120,8,10] float[120,256,3,3]",
+      .attrs = "pads=[0,2,1,0] strides=[2,2] output_padding=[0,1]", .grad = 3 },
+    { "Conv", "float[3,120,16,20] float[264,120,3,3] float[264]", .attrs = "pads=[0,1,1,0] strides=[2,2]", .grad = 7 },
     /* kernels of one element: rows of either tensor, chunks that are uneven, more sums than a group may have, other
        axes */
     { "Conv", "float[3,40,9,16] float[72,40,1,1] float[72]", .grad = 7 },
