@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { AXES = ZT_CONV_AXES, MOST_RESULTS = 8, BAND = 8 /* rows */ };
+enum { AXES = ZT_CONV_AXES, MOST_RESULTS = 8, MOST_TAPS = 256, BAND = 8 /* rows */ };
 
 /* Results first..end-1 of a phase of columns, whose windows have the columns tap_first..tap_end-1 inside the plane. */
 struct part {
@@ -72,7 +72,7 @@ static bool describe(const struct zt_conv *c, enum zt_conv_direction direction, 
                                    .samples = c->n,
                                    .channels = direction == ZT_CONV_TO_X ? c->m : c->c,
                                    .results = direction == ZT_CONV_TO_X ? c->c : c->m };
-    if (!to->kernels || c->groups != 1 || c->window.axes > AXES || c->window.kernel_elems > ZT_CONV_AXIS_TAPS)
+    if (!to->kernels || c->groups != 1 || c->window.axes > AXES || c->window.kernel_elems > MOST_TAPS)
         return false;
     for (int a = 0; a < AXES; a++) {
         to->size[a] = zt_conv_sizes_of(&c->window, a);
@@ -160,7 +160,7 @@ static void run_part(const struct job *job, const struct line *line, const struc
     const struct zt_few_results *f = job->f;
     const struct zt_planes *planes = &job->data->from_planes;
     const int64_t height = f->to_x ? f->size[0].out : f->size[0].in, width = f->to_x ? f->size[1].out : f->size[1].in;
-    int64_t at[ZT_CONV_AXIS_TAPS], of[ZT_CONV_AXIS_TAPS];
+    int64_t at[MOST_TAPS], of[MOST_TAPS];
     struct zt_few_results_row r = { .x = line->from + part->first * line->columns->advance * planes->pixel,
                                     .step = line->columns->advance * planes->pixel,
                                     .plane = planes->group / planes->vector * f->kernels->vector,

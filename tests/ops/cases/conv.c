@@ -109,6 +109,7 @@ const struct zt_case zt_cases_conv[] = {
     { "Conv", "float[2,64,5,9] float[3,64,1,1] float[3]", .grad = 7 },
     { "Conv", "float[2,64,6,7] float[7,64,3,3] float[7]", .attrs = "pads=[1,1,1,1]", .grad = 7 },
     { "Conv", "float[1,48,3,4] float[2,48,3,2] float[2]", .attrs = "pads=[4,3,4,5]", .grad = 7 },
+    { "Conv", "float[2,16,12,23] float[3,16,9,9] float[3]", .attrs = "pads=[4,4,4,4]", .grad = 7 },
     { "ConvTranspose", "float[2,32,7,9] float[32,3,4,4] float[3]", .attrs = "pads=[1,1,1,1] strides=[2,2]", .grad = 7 },
     { "ConvTranspose", "float[1,40,5,6] float[40,6,5,4]", .attrs = "dilations=[1,3] output_padding=[1,0] strides=[2,2]",
       .grad = 3 },
