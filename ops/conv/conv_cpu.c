@@ -204,22 +204,22 @@ static bool take_group(struct zt_prepare *p, const struct conv_node *n) {
     return true;
 }
 
-/* The state of our own kernels, forwards and to x, that read vectors of channels; they write these, or plain planes
- * from blocks of one vector. */
-static struct conv_state *make_planes(struct zt_prepare *p, const struct conv_node *n, bool plain) {
+/* The state of our own kernels, forwards and to x, that read and write vectors of channels, or plain planes; of what
+ * goes to plain planes the vectors are blocks. */
+static struct conv_state *make_planes(struct zt_prepare *p, const struct conv_node *n, bool from_plain, bool to_plain) {
     struct zt_arena *arena = p->graph->arena;
     const bool forward = n->directions->direction == ZT_CONV_TO_Y;
     const int from = forward ? OF_X : OF_Y, to = forward ? OF_Y : OF_X;
     const struct zt_layout *given = p->in_layout[n->directions->of[from]], *layout;
     struct conv_state *s = make_own(p, n);
     s->samples = 1;
-    layout = zt_winograd_layout(arena, given, ZT_FLOAT, plane_of(n, from));
+    layout = from_plain ? NULL : zt_winograd_layout(arena, given, ZT_FLOAT, plane_of(n, from));
     zt_planes_of(layout, plane_of(n, from), &s->from);
-    if (plain && s->from.pixel == s->from.vector)
+    if (to_plain && s->from.pixel == s->from.vector)
         layout = zt_layout_vector(arena, NULL, ZT_FLOAT, plane_of(n, from));
     lay_plane(p, n, from, layout);
     zt_planes_of(layout, plane_of(n, from), &s->from);
-    layout = plain ? NULL : zt_winograd_layout(arena, layout, ZT_FLOAT, plane_of(n, to));
+    layout = to_plain ? NULL : zt_winograd_layout(arena, layout, ZT_FLOAT, plane_of(n, to));
     lay_plane(p, n, to, layout);
     zt_planes_of(layout, plane_of(n, to), &s->planes);
     return s;
@@ -235,7 +235,7 @@ static bool take_winograd(struct zt_prepare *p, const struct conv_node *n) {
     const struct zt_winograd *winograd = fits ? zt_winograd_make(p->graph->arena, &wish) : NULL;
     if (!winograd)
         return false;
-    struct conv_state *s = make_planes(p, n, false);
+    struct conv_state *s = make_planes(p, n, false, false);
     s->winograd = winograd;
     take_activation(p, s, true);
     p->workspace_bytes = zt_winograd_bytes(winograd, p->threads);
@@ -249,7 +249,7 @@ static bool take_few_results(struct zt_prepare *p, const struct conv_node *n) {
         fits ? zt_few_results_make(p->graph->arena, &n->conv, n->directions->direction) : NULL;
     if (!few)
         return false;
-    struct conv_state *s = make_planes(p, n, true);
+    struct conv_state *s = make_planes(p, n, zt_few_results_reads_plain(few), !zt_few_results_reads_plain(few));
     s->few_results = few;
     take_activation(p, s, false);
     p->workspace_bytes = zt_few_results_bytes(few);
@@ -401,7 +401,8 @@ static void run_few_results(const struct zt_call *call, const float *from, const
                                               .w = w,
                                               .bias = call->in_count > 2 ? call->in[2].data : NULL,
                                               .to = made_at(call),
-                                              .from_planes = s->from };
+                                              .from_planes = s->from,
+                                              .to_planes = s->planes };
     zt_few_results_run(s->few_results, &data, call->workspace, call->threads);
 }
 

@@ -1,5 +1,8 @@
 /* A unit of work is some rows of a sample's results. Rows and columns of taps that lie outside the plane are left out.
- * workspace: [ weights [tap][vector of channels][result channel][vector] | bias ] */
+ * workspace: [ weights | bias ], where weights are
+ *
+ *     few results    [tap][vector of channels][result channel][vector]
+ *     few sources    [tap][channel][result channel, whole vectors] */
 #include "ops/conv/few_results_cpu.h"
 
 #include "base/align.h"
@@ -10,7 +13,7 @@
 
 #include <string.h>
 
-enum { AXES = ZT_CONV_AXES, MOST_RESULTS = 8, MOST_TAPS = 256, BAND = 8 /* rows */ };
+enum { AXES = ZT_CONV_AXES, MOST_RESULTS = 8, MOST_SOURCES = 8, MOST_TAPS = 256, BAND = 8 /* rows */ };
 
 /* Results first..end-1 of a phase of columns, whose windows have the columns tap_first..tap_end-1 inside the plane. */
 struct part {
@@ -20,8 +23,9 @@ struct part {
 
 struct zt_few_results {
     const struct zt_few_results_kernels *kernels;
-    bool to_x;
-    int64_t samples, channels, results, channel_vectors;
+    bool to_x, sources; /* sources: few channels of the input, not of the results */
+    int64_t samples, channels, results;
+    int64_t vectors; /* of channels; of results where sources are few */
     struct zt_conv_sizes size[AXES];
     int phases[AXES];
     struct zt_conv_axis *axis[AXES];        /* of each phase */
@@ -55,13 +59,16 @@ static struct part *parts_of(struct zt_arena *arena, const struct zt_conv_axis *
     return parts;
 }
 
-/* An additional sum at the end of each result costs some products. Others compute whole vectors of results. */
+/* An additional sum at the end of each result costs some products. Others compute whole vectors of results, and to x
+ * whole vectors of sources. */
 static bool is_faster(const struct zt_few_results *f) {
     enum { SUM = 8 };
+    if (f->sources)
+        return f->results >= f->kernels->vector;
     const int64_t lanes = f->kernels->vector, phases = f->phases[0] * f->phases[1];
     const int64_t taps = zt_ceil_div(f->size[0].kernel * f->size[1].kernel, phases);
-    const int64_t here = f->results * (f->channel_vectors * taps + SUM);
-    const int64_t others = f->channel_vectors * lanes * taps * zt_ceil_div(f->results, lanes);
+    const int64_t here = f->results * (f->vectors * taps + SUM);
+    const int64_t others = f->vectors * lanes * taps * zt_ceil_div(f->results, lanes);
     return f->results <= MOST_RESULTS && f->channels >= lanes && 10 * here < 7 * others;
 }
 
@@ -80,7 +87,8 @@ static bool describe(const struct zt_conv *c, enum zt_conv_direction direction, 
         if (to->phases[a] == 0)
             return false;
     }
-    to->channel_vectors = zt_ceil_div(to->channels, to->kernels->vector);
+    to->sources = to->to_x && to->channels <= MOST_SOURCES;
+    to->vectors = zt_ceil_div(to->sources ? to->results : to->channels, to->kernels->vector);
     return is_faster(to);
 }
 
@@ -106,30 +114,46 @@ const struct zt_few_results *zt_few_results_make(struct zt_arena *arena, const s
     return made;
 }
 
+bool zt_few_results_reads_plain(const struct zt_few_results *f) {
+    return f->sources;
+}
+
 /* ---- weights ---- */
 
 static int64_t tap_elems(const struct zt_few_results *f) {
-    return f->channel_vectors * f->results * f->kernels->vector;
+    return f->vectors * f->kernels->vector * (f->sources ? f->channels : f->results);
 }
 
 static int64_t weight_elems(const struct zt_few_results *f) {
     return f->size[0].kernel * f->size[1].kernel * tap_elems(f);
 }
 
+static int64_t bias_elems(const struct zt_few_results *f) {
+    return zt_align_floats(f->sources ? f->vectors * f->kernels->vector : f->results);
+}
+
 size_t zt_few_results_bytes(const struct zt_few_results *f) {
-    return (size_t)(weight_elems(f) + zt_align_floats(f->results)) * sizeof(float);
+    return (size_t)(weight_elems(f) + bias_elems(f)) * sizeof(float);
 }
 
 static void pack(const struct zt_few_results *f, const float *w, float *to) {
     const int64_t taps = f->size[0].kernel * f->size[1].kernel, lanes = f->kernels->vector;
     const int64_t channel = taps * (f->to_x ? f->results : 1), result = taps * (f->to_x ? 1 : f->channels);
     for (int64_t t = 0; t < taps; t++)
-        for (int64_t v = 0; v < f->channel_vectors; v++)
+        for (int64_t v = 0; v < f->vectors; v++)
             for (int64_t m = 0; m < f->results; m++)
                 for (int64_t l = 0; l < lanes; l++) {
                     const int64_t c = v * lanes + l;
                     *to++ = c < f->channels ? w[c * channel + m * result + t] : 0;
                 }
+}
+
+static void pack_sources(const struct zt_few_results *f, const float *w, float *to) {
+    const int64_t taps = f->size[0].kernel * f->size[1].kernel;
+    for (int64_t t = 0; t < taps; t++)
+        for (int64_t c = 0; c < f->channels; c++)
+            for (int64_t m = 0; m < f->vectors * f->kernels->vector; m++)
+                *to++ = m < f->results ? w[(c * f->results + m) * taps + t] : 0;
 }
 
 /* ---- results ---- */
@@ -156,6 +180,31 @@ struct line {
     float *to;
 };
 
+/* All result channels of a row whose other members are set; `to`: its first result. */
+static void give_channels(const struct job *job, float *to, struct zt_few_results_row *r) {
+    const struct zt_few_results *f = job->f;
+    r->y_plane = job->data->to_planes.group;
+    for (int64_t m = 0; m < f->results; m += ZT_FEW_RESULTS) {
+        r->w = job->weights + m * f->kernels->vector;
+        r->bias = job->bias + m;
+        r->y = to + m * r->y_plane;
+        f->kernels->run[zt_min_int(f->results - m, ZT_FEW_RESULTS) - 1](r);
+    }
+}
+
+static void give_vectors(const struct job *job, float *to, struct zt_few_results_row *r) {
+    const struct zt_few_results *f = job->f;
+    const int64_t lanes = f->kernels->vector;
+    for (int64_t v = 0; v < f->vectors; v += ZT_FEW_SOURCES) {
+        const int64_t at = zt_planes_channel(&job->data->to_planes, v * lanes);
+        r->w = job->weights + v * lanes;
+        r->bias = job->bias + v * lanes;
+        r->y = to + at;
+        r->y_plane = zt_planes_channel(&job->data->to_planes, (v + 1) * lanes) - at;
+        f->kernels->sources[zt_min_int(f->vectors - v, ZT_FEW_SOURCES) - 1](r);
+    }
+}
+
 static void run_part(const struct job *job, const struct line *line, const struct part *part) {
     const struct zt_few_results *f = job->f;
     const struct zt_planes *planes = &job->data->from_planes;
@@ -163,13 +212,12 @@ static void run_part(const struct job *job, const struct line *line, const struc
     int64_t at[MOST_TAPS], of[MOST_TAPS];
     struct zt_few_results_row r = { .x = line->from + part->first * line->columns->advance * planes->pixel,
                                     .step = line->columns->advance * planes->pixel,
-                                    .plane = planes->group / planes->vector * f->kernels->vector,
-                                    .vectors = f->channel_vectors,
+                                    .plane = planes->group / planes->vector * (f->sources ? 1 : f->kernels->vector),
+                                    .vectors = f->sources ? f->channels : f->vectors,
                                     .at = at,
                                     .of = of,
-                                    .w_step = f->results * f->kernels->vector,
-                                    .y_step = line->columns->step,
-                                    .y_plane = height_of(f) * width_of(f),
+                                    .w_step = (f->sources ? f->vectors : f->results) * f->kernels->vector,
+                                    .y_step = line->columns->step * job->data->to_planes.pixel,
                                     .count = part->end - part->first };
     for (int i = 0; i < line->rows->taps; i++) {
         const int64_t row = line->row * line->rows->advance + line->rows->at[i];
@@ -180,13 +228,7 @@ static void run_part(const struct job *job, const struct line *line, const struc
             of[r.taps++] = (line->rows->tap[i] * f->size[1].kernel + line->columns->tap[j]) * tap_elems(f);
         }
     }
-    for (int64_t m = 0; m < f->results; m += ZT_FEW_RESULTS) {
-        const int64_t count = zt_min_int(f->results - m, ZT_FEW_RESULTS);
-        r.w = job->weights + m * f->kernels->vector;
-        r.bias = job->bias + m;
-        r.y = line->to + part->first * line->columns->step + m * r.y_plane;
-        f->kernels->run[count - 1](&r);
-    }
+    (f->sources ? give_vectors : give_channels)(job, line->to + part->first * r.y_step, &r);
 }
 
 static void run_band(void *arg, int64_t band) {
@@ -194,13 +236,14 @@ static void run_band(void *arg, int64_t band) {
     const struct zt_few_results *f = job->f;
     const int64_t height = height_of(f), width = width_of(f), bands = zt_ceil_div(height, BAND);
     const int64_t sample = band / bands, first = band % bands * BAND;
+    const struct zt_planes *to = &job->data->to_planes;
     struct line line = { .from = job->data->from + sample * job->data->from_planes.sample };
     for (int64_t row = first; row < zt_min_int(first + BAND, height); row++) {
         line.rows = &f->axis[0][row % f->phases[0]];
         line.row = row / f->phases[0];
         for (int phase = 0; phase < f->phases[1]; phase++) {
             line.columns = &f->axis[1][phase];
-            line.to = job->data->to + (sample * f->results * height + row) * width + line.columns->first;
+            line.to = job->data->to + sample * to->sample + (row * width + line.columns->first) * to->pixel;
             for (const struct part *p = f->part[phase]; p->end > 0; p++)
                 run_part(job, &line, p);
         }
@@ -211,8 +254,9 @@ void zt_few_results_run(const struct zt_few_results *f, const struct zt_few_resu
                         int threads) {
     struct job job = { .f = f, .data = data, .weights = workspace };
     job.bias = job.weights + weight_elems(f);
-    for (int64_t m = 0; m < f->results; m++)
-        job.bias[m] = data->bias ? data->bias[m] : 0;
-    pack(f, data->w, job.weights);
+    memset(job.bias, 0, (size_t)bias_elems(f) * sizeof *job.bias);
+    if (data->bias)
+        memcpy(job.bias, data->bias, (size_t)f->results * sizeof *job.bias);
+    (f->sources ? pack_sources : pack)(f, data->w, job.weights);
     zt_parallel_for(threads, f->samples * zt_ceil_div(height_of(f), BAND), run_band, &job);
 }

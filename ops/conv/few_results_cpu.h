@@ -1,6 +1,7 @@
 /* Convolutions with few result channels, forward or to x, as the last layer of a decoder or of a network that marks
  * pixels: in the kernels of other convolutions most of a vector of result channels would be empty. The input lies in
- * vectors of channels, weights and results are plain. */
+ * vectors of channels, weights and results are plain. And those to x with few channels of the input y, as the data
+ * gradient of such a layer: y is plain, x lies in vectors of channels. */
 #ifndef ZT_OPS_CONV_FEW_RESULTS_CPU_H
 #define ZT_OPS_CONV_FEW_RESULTS_CPU_H
 
@@ -14,10 +15,13 @@ bool zt_few_results_fits(const struct zt_conv *c, enum zt_conv_direction directi
 const struct zt_few_results *zt_few_results_make(struct zt_arena *arena, const struct zt_conv *c,
                                                  enum zt_conv_direction direction);
 
+/* Whether it has few channels of the input. */
+bool zt_few_results_reads_plain(const struct zt_few_results *f);
+
 struct zt_few_results_data {
     const float *from, *w, *bias; /* bias NULL: none */
     float *to;
-    struct zt_planes from_planes; /* whole vectors of channels */
+    struct zt_planes from_planes, to_planes;
 };
 /* Workspace bytes of a run; the workspace must be aligned to 64. */
 size_t zt_few_results_bytes(const struct zt_few_results *f);

@@ -1,23 +1,24 @@
-/* Vector loops of convolutions with few result channels: a vector holds channels of the input, and the products of some
- * adjacent results are summed in a vector each, whose elements are added at the end. Chosen by CPUID. */
+/* Vector loops of convolutions with few channels. Few of the result: a vector holds channels of the input, and the
+ * products of some adjacent results are summed in a vector each, whose elements are added at the end. Few of the input:
+ * a vector holds channels of the result. Chosen by CPUID. */
 #ifndef ZT_OPS_CONV_SIMD_FEW_RESULTS_H
 #define ZT_OPS_CONV_SIMD_FEW_RESULTS_H
 
 #include <stdint.h>
 
-enum { ZT_FEW_RESULTS = 4 }; /* channels that a function makes at most */
+enum { ZT_FEW_RESULTS = 4, ZT_FEW_SOURCES = 2 }; /* channels, vectors that a function makes at most */
 
 /* Adjacent results of a row whose windows are inside the plane. */
 struct zt_few_results_row {
-    const float *x;         /* what tap position 0 covers of the first result, its first vector of channels */
-    int64_t step, plane;    /* floats to the inputs of the next result, to the next vector of channels */
-    int64_t vectors, taps;  /* of channels; of the window */
+    const float *x;         /* what tap position 0 covers of the first result, its first vector or channel */
+    int64_t step, plane;    /* floats to the inputs of the next result, to the next vector or channel */
+    int64_t vectors, taps;  /* of channels, or channels; of the window */
     const int64_t *at, *of; /* floats of each tap from x, and of its weights from w */
-    const float *w;         /* [tap][vector of channels][result channel][vector] */
-    int64_t w_step;         /* floats from a vector of channels to the next */
+    const float *w;         /* [tap][vector of channels][result channel][vector] or [tap][channel][vector of results] */
+    int64_t w_step;         /* floats from a vector or channel to the next */
     const float *bias;      /* a float a result channel */
     float *y;
-    int64_t y_step, y_plane; /* elements to the next result, to the next result channel */
+    int64_t y_step, y_plane; /* elements to the next result, to the next result channel or vector */
     int64_t count;
 };
 
@@ -26,7 +27,8 @@ typedef void zt_few_results_row_run(const struct zt_few_results_row *r);
 
 struct zt_few_results_kernels {
     int vector;
-    zt_few_results_row_run *run[ZT_FEW_RESULTS]; /* by the number of result channels - 1 */
+    zt_few_results_row_run *run[ZT_FEW_RESULTS];     /* by the number of result channels - 1 */
+    zt_few_results_row_run *sources[ZT_FEW_SOURCES]; /* by the number of vectors of results - 1 */
 };
 /* NULL on machines without fused multiply-add. */
 const struct zt_few_results_kernels *zt_few_results_kernels(void);
