@@ -1,5 +1,6 @@
 /* Criteria by which the CPU kernel of a convolution is chosen: whether oneDNN takes it, its specification and layouts
  * (conv_cpu.h), the work that Winograd's filtering leaves of it, and whether it is faster in float. */
+#include "ops/conv/axis_cpu.h"
 #include "ops/conv/conv_cpu.h"
 #include "ops/conv/few_results_cpu.h"
 #include "ops/conv/kernels.h"
@@ -110,13 +111,44 @@ bool zt_conv_winograd(const struct zt_conv *c, struct zt_winograd_conv *to) {
     return true;
 }
 
-bool zt_conv_pointwise(const struct zt_conv *c, struct zt_pointwise *to) {
+/* One group; a kernel of one element, with stride 1 and without padding. */
+static bool read_pointwise(const struct zt_conv *c, struct zt_pointwise *to) {
     const struct zt_window *w = &c->window;
     bool fits = c->groups == 1;
     for (int a = 0; a < w->axes; a++)
         fits = fits && w->kernel[a] == 1 && w->stride[a] == 1 && w->pad[a] == 0 && w->in[a] == w->out[a];
     *to = (struct zt_pointwise){ .samples = c->n, .places = w->out_elems, .channels = c->c, .results = c->m };
     return fits;
+}
+
+/* One group, and one or two axes; a plane of pointwise results is a row. */
+static bool read_few_results(const struct zt_conv *c, struct zt_few_results_conv *to) {
+    *to = (struct zt_few_results_conv){ .samples = c->n, .channels = c->c, .results = c->m };
+    if (c->groups != 1 || c->window.axes > ZT_CONV_AXES)
+        return false;
+    for (int a = 0; a < ZT_CONV_AXES; a++) {
+        const struct zt_conv_sizes s = zt_conv_sizes_of(&c->window, a);
+        to->in[a] = s.in;
+        to->out[a] = s.out;
+        to->kernel[a] = s.kernel;
+        to->stride[a] = s.stride;
+        to->dilation[a] = s.dilation;
+        to->pad[a] = s.pad;
+    }
+    struct zt_pointwise pointwise;
+    if (read_pointwise(c, &pointwise)) {
+        to->in[0] = to->out[0] = 1;
+        to->in[1] = to->out[1] = pointwise.places;
+    }
+    return true;
+}
+
+struct zt_planes_forms zt_conv_forms(const struct zt_conv *c) {
+    struct zt_planes_forms forms = { 0 };
+    forms.is_winograd = zt_conv_winograd(c, &forms.winograd);
+    forms.is_pointwise = read_pointwise(c, &forms.pointwise);
+    forms.is_few_results = read_few_results(c, &forms.few_results);
+    return forms;
 }
 
 size_t zt_conv_result_bytes(const struct zt_conv *c, enum zt_conv_direction direction) {

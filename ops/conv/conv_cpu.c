@@ -7,8 +7,7 @@
 #include "ops/conv/group_cpu.h"
 #include "ops/conv/weight_gradient_3d_cpu.h"
 #include "ops/conv/whole_window_cpu.h"
-#include "ops/cpu/pointwise_gradient.h"
-#include "ops/cpu/winograd/gradient.h"
+#include "ops/cpu/gradient/planes.h"
 #include "ops/cpu/winograd/winograd.h"
 #include "ops/conv/kernels.h"
 #include "ops/kernel/tile.h"
@@ -105,8 +104,7 @@ struct conv_state {
     const struct zt_simd_gemm *whole_window;
     const struct zt_winograd *winograd;
     const struct zt_few_results *few_results;
-    const struct zt_winograd_gradient *winograd_gradient;
-    const struct zt_pointwise_gradient *pointwise;
+    const struct zt_planes_gradient *planes_gradient;
     const struct zt_conv_weight_gradient *weight_gradient;
     struct zt_batch_blocks blocks;
     bool relu;                       /* done by our own kernels */
@@ -272,28 +270,23 @@ static bool take_whole_window(struct zt_prepare *p, const struct conv_node *n) {
     return true;
 }
 
-/* Prepares the weight gradients of planes of vectors of channels; false where they do not take the node. */
 static bool take_planes_gradient(struct zt_prepare *p, const struct conv_node *n) {
-    const struct zt_graph *g = p->graph;
-    struct zt_winograd_conv conv;
-    struct zt_pointwise places;
-    const bool filters = zt_conv_winograd(&n->conv, &conv), pointwise_fits = zt_conv_pointwise(&n->conv, &places);
-    const struct zt_winograd_gradient *winograd = filters ? zt_winograd_gradient_make(g->arena, &conv) : NULL;
-    const struct zt_pointwise_gradient *pointwise =
-        pointwise_fits ? zt_pointwise_gradient_make(g->arena, &places) : NULL;
-    if (zt_in(g, p->node, 0)->dtype != ZT_FLOAT || (!winograd && !pointwise))
+    struct zt_arena *arena = p->graph->arena;
+    const struct zt_planes_forms forms = zt_conv_forms(&n->conv);
+    const bool fits = zt_in(p->graph, p->node, 0)->dtype == ZT_FLOAT;
+    const struct zt_planes_gradient *gradient = fits ? zt_planes_gradient_make(arena, &forms) : NULL;
+    if (!gradient)
         return false;
     const int x = n->directions->of[OF_X], y = n->directions->of[OF_Y];
     const struct zt_layout *given[2] = { p->in_layout[x], p->in_layout[y] };
     struct conv_state *s = make_own(p, n);
-    s->winograd_gradient = winograd;
-    s->pointwise = pointwise;
-    p->in_layout[x] = zt_winograd_layout(g->arena, given[0], ZT_FLOAT, plane_of(n, OF_X));
-    p->in_layout[y] = zt_winograd_layout(g->arena, given[1], ZT_FLOAT, plane_of(n, OF_Y));
+    s->planes_gradient = gradient;
+    p->in_layout[x] = zt_winograd_layout(arena, given[0], ZT_FLOAT, plane_of(n, OF_X));
+    if (!zt_planes_gradient_reads_plain(gradient))
+        p->in_layout[y] = zt_winograd_layout(arena, given[1], ZT_FLOAT, plane_of(n, OF_Y));
     zt_planes_of(p->in_layout[x], plane_of(n, OF_X), &s->from);
     zt_planes_of(p->in_layout[y], plane_of(n, OF_Y), &s->planes);
-    p->workspace_bytes =
-        winograd ? zt_winograd_gradient_bytes(winograd, p->threads) : zt_pointwise_gradient_bytes(pointwise);
+    p->workspace_bytes = zt_planes_gradient_bytes(gradient, p->threads);
     return true;
 }
 
@@ -560,13 +553,11 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
                                               s->from,   s->planes,  call->accumulate };
     if (s->group)
         zt_conv_group_weight_gradient(s->group, &weights, call->workspace, call->threads);
-    else if (s->winograd_gradient)
-        zt_winograd_gradient_run(s->winograd_gradient, &planes, call->workspace, call->threads);
-    else if (s->pointwise)
-        zt_pointwise_gradient_run(s->pointwise, &planes, call->workspace, call->threads);
+    else if (s->planes_gradient)
+        zt_planes_gradient_run(s->planes_gradient, &planes, call->workspace, call->threads);
     else if (s->weight_gradient)
         zt_conv_weight_gradient_run(s->weight_gradient, &weights, call->workspace, call->threads);
-    if (s->group || s->winograd_gradient || s->pointwise || s->weight_gradient)
+    if (s->group || s->planes_gradient || s->weight_gradient)
         return true;
     char *parts = call->workspace, *scratch = parts + zt_conv_partial_bytes(&s->partial);
     data[ZT_CONV_B] = parts + (size_t)s->partial.blocks * s->partial.dw_bytes;

@@ -5,7 +5,7 @@
 #include "ops/cpu/batch_blocks.h"
 #include "ops/conv/conv.h"
 #include "ops/conv/simd/simd_conv.h"
-#include "ops/cpu/pointwise_gradient.h"
+#include "ops/cpu/gradient/planes.h"
 #include "ops/cpu/winograd/tiles.h"
 
 enum { ZT_CONV_X, ZT_CONV_W, ZT_CONV_B, ZT_CONV_Y }; /* slots of a convolution in dnnl.h */
@@ -24,8 +24,8 @@ bool zt_conv_types(const struct zt_graph *g, int node);
 struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, bool bias);
 /* The convolution for Winograd's filtering; false where that does not fit. */
 bool zt_conv_winograd(const struct zt_conv *c, struct zt_winograd_conv *to);
-/* A convolution of one group whose kernel has one element, with stride 1 and without padding; false for others. */
-bool zt_conv_pointwise(const struct zt_conv *c, struct zt_pointwise *to);
+/* The convolution as our own kernels of weight gradients take it. */
+struct zt_planes_forms zt_conv_forms(const struct zt_conv *c);
 /* Bytes of a sample of the result, y or x, in a blocked layout. */
 size_t zt_conv_result_bytes(const struct zt_conv *c, enum zt_conv_direction direction);
 /* The layout that the primitive of the blocks wants in `slot`, for a graph value of this shape. */

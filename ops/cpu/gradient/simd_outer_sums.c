@@ -1,4 +1,4 @@
-#include "ops/cpu/simd_pointwise.h"
+#include "ops/cpu/gradient/simd_outer_sums.h"
 
 #include <stddef.h>
 
@@ -10,9 +10,9 @@
 #endif
 
 #define FUSED_ONLY
-#define BODY "ops/cpu/simd_pointwise.inc"
+#define BODY "ops/cpu/gradient/simd_outer_sums.inc"
 #include "ops/cpu/simd_targets.inc"
 
-const struct zt_pointwise_kernels *zt_pointwise_kernels(void) {
+const struct zt_outer_kernels *zt_outer_kernels(void) {
     return OF_MACHINE(&kernels);
 }

@@ -3,12 +3,12 @@
  * the pieces are added in order. workspace, of each piece:
  *
  *     [ sums [group][row][vector of the group] | db ] */
-#include "ops/cpu/pointwise_gradient.h"
+#include "ops/cpu/gradient/pointwise.h"
 
 #include "base/align.h"
 #include "device/threads.h"
 #include "ops/cpu/block_sum.h"
-#include "ops/cpu/simd_pointwise.h"
+#include "ops/cpu/gradient/simd_outer_sums.h"
 #include "ops/kernel/tile.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ enum {
 };
 
 struct zt_pointwise_gradient {
-    const struct zt_pointwise_kernels *kernels;
+    const struct zt_outer_kernels *kernels;
     bool rows_of_y; /* rows are channels of dy, and vectors of x; else vice versa */
     int64_t c, m;
     int64_t rows, vectors;          /* of all groups */
@@ -33,18 +33,18 @@ struct zt_pointwise_gradient {
 };
 
 /* Vectors of the panels into which so many vectors are divided evenly. */
-static int64_t panel_of(const struct zt_pointwise_kernels *k, int64_t vectors) {
+static int64_t panel_of(const struct zt_outer_kernels *k, int64_t vectors) {
     return zt_ceil_div(vectors, zt_ceil_div(vectors, k->vectors));
 }
 
 /* The time of a place; a panel of one vector waits for its sums. */
-static double cost(const struct zt_pointwise_kernels *k, int64_t rows, int64_t channels) {
+static double cost(const struct zt_outer_kernels *k, int64_t rows, int64_t channels) {
     const int64_t vectors = zt_ceil_div(channels, k->vector), panel = panel_of(k, vectors);
     return (double)(rows * vectors) * (panel == 1 ? 1.35 : 1);
 }
 
 const struct zt_pointwise_gradient *zt_pointwise_gradient_make(struct zt_arena *arena, const struct zt_pointwise *p) {
-    const struct zt_pointwise_kernels *k = zt_pointwise_kernels();
+    const struct zt_outer_kernels *k = zt_outer_kernels();
     if (!k || p->samples * p->places == 0 || zt_min_int(p->channels, p->results) < LEAST_CHANNELS)
         return NULL;
     struct zt_pointwise_gradient *w = ZT_NEW(arena, struct zt_pointwise_gradient);
@@ -118,7 +118,7 @@ static struct chunk chunk_of(const struct job *job, int64_t chunk, int64_t next,
                            .places = zt_min_int(w->places, w->plane - chunk % w->chunks * w->places) };
 }
 
-static void choose_fetched(const struct zt_pointwise_gradient *w, struct chunk *c, struct zt_pointwise_sums *s) {
+static void choose_fetched(const struct zt_pointwise_gradient *w, struct chunk *c, struct zt_outer_sums *s) {
     const int64_t vectors = c->end - c->first, at = c->fetched++;
     const struct zt_planes *rows = c->rows.planes, *of = at < vectors ? c->vectors.planes : rows;
     s->fetch = s->a;
@@ -133,11 +133,11 @@ static void choose_fetched(const struct zt_pointwise_gradient *w, struct chunk *
 static void sum_panel(const struct zt_pointwise_gradient *w, struct chunk *c, int64_t first, int count) {
     const struct zt_planes *of = c->rows.planes;
     const int64_t lanes = w->kernels->vector;
-    struct zt_pointwise_sums s = { .a_step = of->pixel,
-                                   .b_step = c->vectors.planes->pixel,
-                                   .places = c->places,
-                                   .m_row = (c->end - c->first) * lanes,
-                                   .vectors = count };
+    struct zt_outer_sums s = { .a_step = of->pixel,
+                               .b_step = c->vectors.planes->pixel,
+                               .places = c->places,
+                               .m_row = (c->end - c->first) * lanes,
+                               .vectors = count };
     for (int v = 0; v < count; v++)
         s.b[v] = c->vectors.at + zt_planes_channel(c->vectors.planes, (first + v) * lanes);
     for (int64_t r = 0, beside; r < w->rows; r += beside) {

@@ -1,7 +1,7 @@
 /* Weight gradients of convolutions whose kernel has one element, with stride 1 and without padding: dw[m][c] is the sum
  * over places of dy[m] x[c]. x and dy lie in vectors of channels, the gradients are plain. */
-#ifndef ZT_OPS_CPU_POINTWISE_GRADIENT_H
-#define ZT_OPS_CPU_POINTWISE_GRADIENT_H
+#ifndef ZT_OPS_CPU_GRADIENT_POINTWISE_H
+#define ZT_OPS_CPU_GRADIENT_POINTWISE_H
 
 #include "ops/cpu/blocked_layout.h"
 
