@@ -47,17 +47,16 @@ void zt_eval_feed(struct zt_eval *eval, int value, const struct zt_tensor *tenso
     v->data = tensor->data;
 }
 
-/* Values larger than the machine's memory, or than the control group's, are the model's fault, said with the name of
+/* Values that memory, or that of the control group, cannot hold together are the model's fault, said with the name of
  * the one that is too much; asking for it might have the system end the process. Values below a megabyte are not held
- * against it: to ask for each would take longer than to compute it. */
+ * against it. */
 static bool fits_machine(const struct zt_arena *arena, int64_t count, size_t each) {
     enum { SMALL = 1 << 20 };
     const double own = (double)count * (double)each;
     if (count < 0 || own < SMALL)
         return count >= 0;
-    const double bytes = (double)zt_arena_bytes(arena) + own;
-    const int64_t memory = zt_host_memory(&zt_memory_files).bytes;
-    return memory == 0 || bytes < (double)memory;
+    const int64_t memory = zt_host_memory_bytes();
+    return memory == 0 || (double)zt_arena_bytes(arena) + own < (double)memory;
 }
 
 static bool allocate_outputs(struct zt_graph *g, int node, struct zt_arena *arena, struct zt_err *err) {

@@ -548,13 +548,12 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->directions, data);
     float *db = call->out_count > 1 ? call->out[1].data : NULL;
-    const struct zt_conv_weights weights = { data[ZT_CONV_X], data[ZT_CONV_Y], data[ZT_CONV_W], db, call->accumulate };
-    const struct zt_planes_weights planes = { weights.x, weights.dy, weights.dw,      db,
-                                              s->from,   s->planes,  call->accumulate };
+    const struct zt_planes_weights weights = { data[ZT_CONV_X], data[ZT_CONV_Y], data[ZT_CONV_W], db,
+                                               s->from,         s->planes,       call->accumulate };
     if (s->group)
         zt_conv_group_weight_gradient(s->group, &weights, call->workspace, call->threads);
     else if (s->planes_gradient)
-        zt_planes_gradient_run(s->planes_gradient, &planes, call->workspace, call->threads);
+        zt_planes_gradient_run(s->planes_gradient, &weights, call->workspace, call->threads);
     else if (s->weight_gradient)
         zt_conv_weight_gradient_run(s->weight_gradient, &weights, call->workspace, call->threads);
     if (s->group || s->planes_gradient || s->weight_gradient)

@@ -55,13 +55,6 @@ void zt_conv_clear_padding(const struct zt_planes *planes, enum zt_dtype dtype, 
 /* x += bias, a number a channel, for `samples` samples of these planes; both of dtype, float or bfloat16. */
 void zt_conv_add_bias(enum zt_dtype dtype, const struct zt_planes *planes, int64_t samples, const void *bias, void *x);
 
-/* Arguments of our own kernels of weight gradients: dw (accumulate: +=; NULL: not wanted) and db (NULL: not wanted). */
-struct zt_conv_weights {
-    const float *x, *dy;
-    float *dw, *db;
-    bool accumulate;
-};
-
 /* Partial weight gradients: every block writes its own dw, in oneDNN's order, and db, in float,
  *
  *     [ dw of block 0 | 1 | ... | db of block 0 | 1 | ... ]

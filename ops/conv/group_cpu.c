@@ -165,7 +165,7 @@ static int64_t weight_at(const struct zt_conv_group *g, int64_t block, int chann
 struct job {
     const struct zt_conv_group *g;
     const struct zt_conv_group_planes *planes;
-    const struct zt_conv_weights *weights;
+    const struct zt_planes_weights *weights;
     float *packed, *scratch; /* weights or their partial sums, planes */
 };
 
@@ -254,7 +254,7 @@ static void finish_block(void *arg, int64_t block) {
         job->weights->db[block * vector + l] = sums[elems - vector + l];
 }
 
-void zt_conv_group_weight_gradient(const struct zt_conv_group *g, const struct zt_conv_weights *weights,
+void zt_conv_group_weight_gradient(const struct zt_conv_group *g, const struct zt_planes_weights *weights,
                                    void *workspace, int threads) {
     struct job job = { .g = g, .weights = weights, .packed = workspace };
     job.scratch = job.packed + weights_elems(g);

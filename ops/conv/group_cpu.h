@@ -30,7 +30,7 @@ struct zt_conv_group_planes {
 void zt_conv_group_run(const struct zt_conv_group *g, const struct zt_conv_group_planes *planes, void *workspace,
                        int threads);
 /* Runs ZT_CONV_TO_W. */
-void zt_conv_group_weight_gradient(const struct zt_conv_group *g, const struct zt_conv_weights *weights,
+void zt_conv_group_weight_gradient(const struct zt_conv_group *g, const struct zt_planes_weights *weights,
                                    void *workspace, int threads);
 
 #endif

@@ -52,7 +52,7 @@ size_t zt_conv_weight_gradient_bytes(const struct zt_conv_weight_gradient *w) {
 
 struct job {
     const struct zt_conv_weight_gradient *w;
-    const struct zt_conv_weights *weights;
+    const struct zt_planes_weights *weights;
     float *sums;
 };
 
@@ -141,7 +141,7 @@ static void finish_block(void *arg, int64_t block) {
         memcpy(job->weights->db, sums + elems - w->conv.m, (size_t)w->conv.m * sizeof *sums);
 }
 
-void zt_conv_weight_gradient_run(const struct zt_conv_weight_gradient *w, const struct zt_conv_weights *weights,
+void zt_conv_weight_gradient_run(const struct zt_conv_weight_gradient *w, const struct zt_planes_weights *weights,
                                  void *workspace, int threads) {
     struct job job = { w, weights, workspace };
     zt_parallel_for(threads, w->in_blocks * w->pieces, gradient_unit, &job);

@@ -17,7 +17,7 @@ size_t zt_conv_weight_gradient_bytes(const struct zt_conv_weight_gradient *w);
 
 /* Computes dw [M, C, k, k, k], plain, and the bias gradient if `weights` has one, from x and dy in the layout above.
  * `workspace` has the bytes above, aligned to 64. The bits do not depend on `threads`. */
-void zt_conv_weight_gradient_run(const struct zt_conv_weight_gradient *w, const struct zt_conv_weights *weights,
+void zt_conv_weight_gradient_run(const struct zt_conv_weight_gradient *w, const struct zt_planes_weights *weights,
                                  void *workspace, int threads);
 
 #endif

@@ -2,17 +2,11 @@
 #include "ops/cpu/isa.h"
 
 #include "base/half.h"
+#include "ops/kernel/unrolled.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <string.h>
-
-/* Sums are registers, not an array: the loops over them must unroll at every optimisation level. */
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
 
 /* Not for sanitizers, whose checks keep the sums out of registers; packing and what is given are checked. */
 #define UNCHECKED __attribute__((no_sanitize("address"), no_sanitize("undefined")))

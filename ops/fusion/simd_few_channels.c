@@ -1,13 +1,7 @@
 #include "ops/fusion/simd_few_channels.h"
+#include "ops/kernel/unrolled.h"
 
 #include <stddef.h>
-
-/* Results are kept in registers, not in an array: the loops over them must unroll at every optimisation level. */
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
 
 #define AHEAD 32 /* windows that are fetched before they are read */
 #define FUSED_ONLY

@@ -1,13 +1,7 @@
 #include "ops/fusion/simd_sparse_conv.h"
+#include "ops/kernel/unrolled.h"
 
 #include <stddef.h>
-
-/* Sums are kept in registers, not in an array: the loops over them must unroll at every optimisation level. */
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
 
 #if defined(__x86_64__)
 /* The numbers of the bits that are set in 0 to 255, a byte each from the lowest bit on: macros, so that the compiler

@@ -10,6 +10,7 @@
 #include "ops/kernel/shape.h"
 
 #include "device/threads.h"
+#include "ops/kernel/unrolled.h"
 
 #include <string.h>
 
@@ -32,13 +33,6 @@ struct copy {
     int64_t side, tiles;                    /* at most so many at a time, and how many times */
     int64_t units, each;
 };
-
-/* Vectors must be registers, not an array, at every optimisation level. */
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 8")
-#endif
 
 /* LOOP(type) for an unsigned type of the elements' size. These are macros, as the loops are written once for all types.
  */

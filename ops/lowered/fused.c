@@ -61,12 +61,16 @@ void zt_lower_activation(struct zt_lowering *l, int value) {
 
 /* ---- FusedConv ---- */
 
-static void fused_conv(struct zt_lowering *l) {
+void zt_lower_fused_conv(struct zt_lowering *l, int w) {
     static const char *const of_conv[] = { "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", NULL };
     int count;
     const struct zt_attr *attrs = zt_lower_attrs(l, of_conv, &count);
-    const int y = ZT_LOWER_WITH(l, -1, "Conv", attrs, count, l->n->in[0], l->n->in[1], zt_lower_in(l, 2));
+    const int y = ZT_LOWER_WITH(l, -1, "Conv", attrs, count, l->n->in[0], w, zt_lower_in(l, 2));
     zt_lower_activation(l, zt_lower_add(l, -1, y, zt_lower_in(l, 3)));
+}
+
+static void fused_conv(struct zt_lowering *l) {
+    zt_lower_fused_conv(l, l->n->in[1]);
 }
 
 /* ---- FusedGemm ---- */
@@ -115,15 +119,15 @@ ZT_LOWERED(fused_conv)
 ZT_LOWERED(fused_gemm)
 ZT_LOWERED(fused_matmul)
 
-static const struct zt_attr_spec conv_attrs[] = { { "activation", ZT_ATTR_STRING },
-                                                  { "activation_params", ZT_ATTR_FLOATS },
-                                                  { "auto_pad", ZT_ATTR_STRING },
-                                                  { "dilations", ZT_ATTR_INTS },
-                                                  { "group", ZT_ATTR_INT },
-                                                  { "kernel_shape", ZT_ATTR_INTS },
-                                                  { "pads", ZT_ATTR_INTS },
-                                                  { "strides", ZT_ATTR_INTS },
-                                                  { 0 } };
+const struct zt_attr_spec zt_fused_conv_attrs[] = { { "activation", ZT_ATTR_STRING },
+                                                    { "activation_params", ZT_ATTR_FLOATS },
+                                                    { "auto_pad", ZT_ATTR_STRING },
+                                                    { "dilations", ZT_ATTR_INTS },
+                                                    { "group", ZT_ATTR_INT },
+                                                    { "kernel_shape", ZT_ATTR_INTS },
+                                                    { "pads", ZT_ATTR_INTS },
+                                                    { "strides", ZT_ATTR_INTS },
+                                                    { 0 } };
 static const struct zt_attr_spec gemm_attrs[] = { { "activation", ZT_ATTR_STRING },
                                                   { "activation_alpha", ZT_ATTR_FLOAT },
                                                   { "activation_beta", ZT_ATTR_FLOAT },
@@ -149,7 +153,7 @@ static const struct zt_attr_spec matmul_attrs[] = { { "alpha", ZT_ATTR_FLOAT }, 
         .expand = EXPAND##_expand,                                                                                     \
     };
 
-FUSED_ROW(fused_conv, "FusedConv", 4, fused_conv, conv_attrs)
+FUSED_ROW(fused_conv, "FusedConv", 4, fused_conv, zt_fused_conv_attrs)
 FUSED_ROW(fused_gemm, "FusedGemm", 3, fused_gemm, gemm_attrs)
 FUSED_ROW(fused_matmul, "FusedMatMul", 2, fused_matmul, matmul_attrs)
 FUSED_ROW(transpose_matmul, "TransposeMatMul", 2, fused_matmul, matmul_attrs)

@@ -100,12 +100,7 @@ static int filter(struct zt_lowering *l) {
 }
 
 static void nchwc_conv(struct zt_lowering *l) {
-    static const char *const of_conv[] = { "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", NULL };
-    int count;
-    const struct zt_attr *attrs = zt_lower_attrs(l, of_conv, &count);
-    const int w = filter(l);
-    const int y = ZT_LOWER_WITH(l, -1, "Conv", attrs, count, l->n->in[0], w, zt_lower_in(l, 2));
-    zt_lower_activation(l, zt_lower_add(l, -1, y, zt_lower_in(l, 3)));
+    zt_lower_fused_conv(l, filter(l));
 }
 
 /* ---- pools and Upsample ---- */
@@ -187,15 +182,6 @@ static const struct zt_attr_spec input_attrs[] = { { "channels_last", ZT_ATTR_IN
 static const struct zt_attr_spec output_attrs[] = { { "channels", ZT_ATTR_INT, true },
                                                     { "channels_last", ZT_ATTR_INT },
                                                     { 0 } };
-static const struct zt_attr_spec conv_attrs[] = { { "activation", ZT_ATTR_STRING },
-                                                  { "activation_params", ZT_ATTR_FLOATS },
-                                                  { "auto_pad", ZT_ATTR_STRING },
-                                                  { "dilations", ZT_ATTR_INTS },
-                                                  { "group", ZT_ATTR_INT },
-                                                  { "kernel_shape", ZT_ATTR_INTS },
-                                                  { "pads", ZT_ATTR_INTS },
-                                                  { "strides", ZT_ATTR_INTS },
-                                                  { 0 } };
 static const struct zt_attr_spec max_attrs[] = { { "auto_pad", ZT_ATTR_STRING }, { "ceil_mode", ZT_ATTR_INT },
                                                  { "dilations", ZT_ATTR_INTS },  { "kernel_shape", ZT_ATTR_INTS, true },
                                                  { "pads", ZT_ATTR_INTS },       { "storage_order", ZT_ATTR_INT },
@@ -228,7 +214,7 @@ static const struct zt_attr_spec upsample_attrs[] = {
 #define QONNX  "qonnx.custom_op.channels_last"
 
 LAYOUT_ROW(nchwc_average_pool, BLOCKS, "AveragePool", 1, 1, same, average_attrs)
-LAYOUT_ROW(nchwc_conv, BLOCKS, "Conv", 2, 4, nchwc_conv, conv_attrs)
+LAYOUT_ROW(nchwc_conv, BLOCKS, "Conv", 2, 4, nchwc_conv, zt_fused_conv_attrs)
 LAYOUT_ROW(nchwc_global_average_pool, BLOCKS, "GlobalAveragePool", 1, 1, same, NULL)
 LAYOUT_ROW(nchwc_global_max_pool, BLOCKS, "GlobalMaxPool", 1, 1, same, NULL)
 LAYOUT_ROW(nchwc_max_pool, BLOCKS, "MaxPool", 1, 1, same, max_attrs)
@@ -237,10 +223,10 @@ LAYOUT_ROW(nchwc_reorder_output, BLOCKS, "ReorderOutput", 1, 1, reorder_output, 
 LAYOUT_ROW(nchwc_upsample, BLOCKS, "Upsample", 1, 1, nchwc_upsample, upsample_attrs)
 
 LAYOUT_ROW(nhwc_average_pool, LAST, "AveragePool", 1, 1, nhwc, average_attrs)
-LAYOUT_ROW(nhwc_conv, LAST, "Conv", 2, 3, nhwc, conv_attrs)
+LAYOUT_ROW(nhwc_conv, LAST, "Conv", 2, 3, nhwc, zt_fused_conv_attrs)
 LAYOUT_ROW(nhwc_global_average_pool, LAST, "GlobalAveragePool", 1, 1, nhwc, NULL)
 LAYOUT_ROW(nhwc_global_max_pool, LAST, "GlobalMaxPool", 1, 1, nhwc, NULL)
 LAYOUT_ROW(nhwc_internal_max_pool, LAST, "MaxPool", 1, 1, nhwc, max_attrs)
 
-LAYOUT_ROW(qonnx_conv, QONNX, "Conv", 2, 3, nhwc_weights, conv_attrs)
+LAYOUT_ROW(qonnx_conv, QONNX, "Conv", 2, 3, nhwc_weights, zt_fused_conv_attrs)
 LAYOUT_ROW(qonnx_max_pool, QONNX, "MaxPool", 1, 1, nhwc, max_attrs)

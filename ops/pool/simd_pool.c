@@ -1,15 +1,9 @@
 #include "ops/pool/simd_pool.h"
+#include "ops/kernel/unrolled.h"
 
 #include <stddef.h>
 
 #pragma GCC diagnostic ignored "-Wpsabi" /* functions that take vectors are all inlined, so no ABI is involved */
-
-/* Results of a group are registers, not an array: the loops over them must unroll at every optimisation level. */
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
 
 static inline int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;

@@ -1,17 +1,10 @@
 #include "ops/reduce/simd_reduce.h"
+#include "ops/kernel/unrolled.h"
 
 #include <math.h>
 #include <string.h>
 
 #pragma GCC diagnostic ignored "-Wpsabi" /* functions that take vectors are all inlined, so no ABI is involved */
-
-/* Partial results are kept in registers, not in an array: the loops over them must unroll at every optimisation
- * level. */
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 32")
-#endif
 
 #define BODY "ops/reduce/simd_reduce.inc"
 #include "ops/cpu/simd_targets.inc"

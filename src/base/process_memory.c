@@ -1,5 +1,6 @@
 #include "base/process_memory.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,4 +142,16 @@ struct zt_host_memory zt_host_memory(const struct zt_memory_files *files) {
     if (file)
         fclose(file);
     return m;
+}
+
+static int64_t host_bytes;
+
+static void read_host_bytes(void) {
+    host_bytes = zt_host_memory(&zt_memory_files).bytes;
+}
+
+int64_t zt_host_memory_bytes(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_host_bytes);
+    return host_bytes;
 }

@@ -37,5 +37,7 @@ struct zt_host_memory {
 /* Reads the limits: memory.max of version 2 and memory.limit_in_bytes of version 1, of the group and of all groups
  * around it. Files that are absent or state no limit are skipped. */
 struct zt_host_memory zt_host_memory(const struct zt_memory_files *files);
+/* Its bytes from zt_memory_files, read by the first call: for checks that are made again and again. */
+int64_t zt_host_memory_bytes(void);
 
 #endif

@@ -1,30 +1,12 @@
 /* Every test works in a folder of its own that is removed at its end. */
-#include "tests/suite.h"
-
-#include "base/arena.h"
-#include "base/file.h"
+#include "tests/base/scratch.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char *folder;
 static struct zt_err err;
-
-static void make_folder(void) {
-    const char *temporary = getenv("TMPDIR");
-    folder = zt_path_join(temporary ? temporary : P_tmpdir, "ztrain-file-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-}
-
-static void remove_folder(void) {
-    char *command = zt_malloc(strlen(folder) + 16);
-    sprintf(command, "rm -rf '%s'", folder);
-    ck_assert_int_eq(system(command), 0);
-    free(command);
-    free(folder);
-}
 
 static char *path_of(const char *name) {
     return zt_path_join(folder, name);

@@ -1,28 +1,10 @@
 /* Limits of a host's memory, read from made files of both versions of control groups. */
-#include "tests/suite.h"
+#include "tests/base/scratch.h"
 
-#include "base/arena.h"
-#include "base/file.h"
 #include "base/process_memory.h"
 
 #include <string.h>
 #include <unistd.h>
-
-static char *folder;
-
-static void make_folder(void) {
-    const char *temporary = getenv("TMPDIR");
-    folder = zt_path_join(temporary ? temporary : P_tmpdir, "ztrain-memory-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-}
-
-static void remove_folder(void) {
-    char *command = zt_malloc(strlen(folder) + 16);
-    sprintf(command, "rm -rf '%s'", folder);
-    ck_assert_int_eq(system(command), 0);
-    free(command);
-    free(folder);
-}
 
 static void write_text(const char *name, const char *text) {
     struct zt_err err = { 0 };

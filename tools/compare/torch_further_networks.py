@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from torch_other_networks import Around, RmsNorm, conv, head
+from torch_other_networks import Around, RmsNorm, Weighed, conv, head
 
 
 # ------------------------------------------------------------------ images
@@ -54,19 +54,10 @@ def xception():
     return nn.Sequential(*conv(3, 32, 3, 2), nn.ReLU(), *conv(32, 64), entry(64, 128), entry(128, 256), *middle, nn.ReLU(), *head(256, 100))
 
 
-class Weigh(nn.Module):
-    def __init__(self, width, squeezed):
-        super().__init__()
-        self.body = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(width, squeezed, 1), nn.ReLU(), nn.Conv2d(squeezed, width, 1), nn.Sigmoid())
-
-    def forward(self, x):
-        return x * self.body(x)
-
-
 def regnet():
     """Radosavovic et al. (2020): grouped bottlenecks with squeeze and excitation."""
     def block(inputs, outputs, stride):
-        body = [*conv(inputs, outputs, 1), nn.ReLU(), *conv(outputs, outputs, 3, stride, outputs // 16), nn.ReLU(), Weigh(outputs, inputs // 4),
+        body = [*conv(inputs, outputs, 1), nn.ReLU(), *conv(outputs, outputs, 3, stride, outputs // 16), nn.ReLU(), Weighed(outputs, nn.Sigmoid, inputs // 4),
                 *conv(outputs, outputs, 1)]
         return Around(body, nn.Sequential(*conv(inputs, outputs, 1, stride)) if stride == 2 else None, nn.ReLU())
     return nn.Sequential(*conv(3, 32, 3, 2), nn.ReLU(), block(32, 48, 2), block(48, 112, 2), block(112, 112, 1), block(112, 256, 2),

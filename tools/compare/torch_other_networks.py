@@ -98,10 +98,11 @@ def shufflenet():
 class Weighed(nn.Module):
     """Hu et al. (2017): channels weighed by a perceptron of their means."""
 
-    def __init__(self, channels, gate):
+    def __init__(self, channels, gate, squeezed=None):
         super().__init__()
-        self.weights = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, channels // 4, 1), nn.ReLU(),
-                                     nn.Conv2d(channels // 4, channels, 1), gate())
+        squeezed = squeezed or channels // 4
+        self.weights = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, squeezed, 1), nn.ReLU(),
+                                     nn.Conv2d(squeezed, channels, 1), gate())
 
     def forward(self, x):
         return x * self.weights(x)

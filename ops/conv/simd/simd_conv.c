@@ -1,18 +1,11 @@
 #include "ops/conv/simd/simd_conv.h"
 #include "ops/cpu/isa.h"
+#include "ops/kernel/unrolled.h"
 
 #include <stddef.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-
-/* Adjacent results are kept in registers, not in an array: the loops over them must unroll at every optimisation level.
- */
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
 
 #define VECTOR       16
 #define SEGMENT      14 /* results in flight: two registers each, of 32 */

@@ -1,13 +1,7 @@
 #include "ops/conv/simd/simd_few_results.h"
+#include "ops/kernel/unrolled.h"
 
 #include <stddef.h>
-
-/* Sums are registers, not arrays: the loops over them must unroll at every optimisation level. */
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
 
 /* Of vectors of 16 or 8, halves of w elements: element i of LOWER + UPPER is a[i] + a[i + w] where i has no bit w, else
  * b[i - w] + b[i]. */

@@ -1,18 +1,11 @@
 #include "ops/conv/simd/simd_group.h"
 #include "ops/cpu/isa.h"
+#include "ops/kernel/unrolled.h"
 
 #include <stddef.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-
-/* Adjacent results are kept in registers, not in an array: the loops over them must unroll at every optimisation level.
- */
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
 
 /* Permutations of four elements, two bits for the source of each: channel k of each element's group, and a rotation by
  * k within each group. */

@@ -1,16 +1,12 @@
 #include "ops/conv/simd/simd_weight_gradient_3d.h"
 #include "ops/cpu/isa.h"
+#include "ops/kernel/unrolled.h"
 
 #include <stddef.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
 #define TARGET __attribute__((target("avx2,fma")))
 
 enum { VECTOR = ZT_WEIGHT_GRADIENT_WIDTH, AT_ONCE = 4 }; /* input channels: with two blocks, 8 registers of sums */

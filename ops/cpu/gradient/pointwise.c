@@ -25,11 +25,10 @@ enum {
 struct zt_pointwise_gradient {
     const struct zt_outer_kernels *kernels;
     bool rows_of_y; /* rows are channels of dy, and vectors of x; else vice versa */
-    int64_t c, m;
+    struct zt_pointwise conv;
     int64_t rows, vectors;          /* of all groups */
     int64_t group;                  /* vectors of a group */
     int64_t places, chunks, pieces; /* of a chunk; of a sample; of the batch */
-    int64_t samples, plane;         /* places of a plane */
 };
 
 /* Vectors of the panels into which so many vectors are divided evenly. */
@@ -48,18 +47,18 @@ const struct zt_pointwise_gradient *zt_pointwise_gradient_make(struct zt_arena *
     if (!k || p->samples * p->places == 0 || zt_min_int(p->channels, p->results) < LEAST_CHANNELS)
         return NULL;
     struct zt_pointwise_gradient *w = ZT_NEW(arena, struct zt_pointwise_gradient);
-    *w = (struct zt_pointwise_gradient){ .kernels = k, .c = p->channels, .m = p->results, .samples = p->samples };
-    w->plane = p->places;
-    w->rows_of_y = cost(k, w->m, w->c) <= 1.1 * cost(k, w->c, w->m); /* whose sums lie as dw does */
-    w->rows = w->rows_of_y ? w->m : w->c;
-    w->vectors = zt_ceil_div(w->rows_of_y ? w->c : w->m, k->vector);
+    *w = (struct zt_pointwise_gradient){ .kernels = k, .conv = *p };
+    w->rows_of_y = cost(k, w->conv.results, w->conv.channels) <=
+                   1.1 * cost(k, w->conv.channels, w->conv.results); /* whose sums lie as dw does */
+    w->rows = w->rows_of_y ? w->conv.results : w->conv.channels;
+    w->vectors = zt_ceil_div(w->rows_of_y ? w->conv.channels : w->conv.results, k->vector);
     const int64_t panel = panel_of(k, w->vectors), fit = GROUP / (w->rows * panel * k->vector);
     w->group = zt_max_int(fit, 1) * panel;
-    w->chunks = zt_ceil_div(w->plane, PLACES);
-    w->places = zt_ceil_div(w->plane, w->chunks);
+    w->chunks = zt_ceil_div(w->conv.places, PLACES);
+    w->places = zt_ceil_div(w->conv.places, w->chunks);
     const int64_t sums = w->rows * w->vectors * k->vector;
     w->pieces = zt_max_int(FEWEST_PIECES, zt_min_int(MOST_PIECES, SUMS / sums));
-    w->pieces = zt_min_int(w->pieces, w->samples * w->chunks);
+    w->pieces = zt_min_int(w->pieces, w->conv.samples * w->chunks);
     return w;
 }
 
@@ -69,7 +68,7 @@ static int64_t sum_elems(const struct zt_pointwise_gradient *w) {
 
 static int64_t piece_elems(const struct zt_pointwise_gradient *w) {
     const int64_t lanes = w->kernels->vector;
-    return zt_align_floats(sum_elems(w) + zt_ceil_div(w->m, lanes) * lanes);
+    return zt_align_floats(sum_elems(w) + zt_ceil_div(w->conv.results, lanes) * lanes);
 }
 
 static int64_t groups_of(const struct zt_pointwise_gradient *w) {
@@ -115,7 +114,7 @@ static struct chunk chunk_of(const struct job *job, int64_t chunk, int64_t next,
                            .next_vectors = source_of(w, job->data, !w->rows_of_y, next),
                            .first = group * w->group,
                            .end = zt_min_int((group + 1) * w->group, w->vectors),
-                           .places = zt_min_int(w->places, w->plane - chunk % w->chunks * w->places) };
+                           .places = zt_min_int(w->places, w->conv.places - chunk % w->chunks * w->places) };
 }
 
 static void choose_fetched(const struct zt_pointwise_gradient *w, struct chunk *c, struct zt_outer_sums *s) {
@@ -159,7 +158,7 @@ static void sum_chunk(const struct zt_pointwise_gradient *w, struct chunk *c) {
 
 static void add_bias(const struct zt_pointwise_gradient *w, const struct chunk *c, float *to) {
     const struct source *dy = w->rows_of_y ? &c->rows : &c->vectors;
-    for (int64_t m = 0; m < w->m; m += w->kernels->vector)
+    for (int64_t m = 0; m < w->conv.results; m += w->kernels->vector)
         w->kernels->add(dy->at + zt_planes_channel(dy->planes, m), dy->planes->pixel, c->places, to + m);
 }
 
@@ -167,7 +166,7 @@ static void do_unit(void *arg, int64_t unit) {
     const struct job *job = arg;
     const struct zt_pointwise_gradient *w = job->w;
     const int64_t lanes = w->kernels->vector, piece = unit / groups_of(w), group = unit % groups_of(w);
-    const int64_t chunks = w->samples * w->chunks, end = chunks * (piece + 1) / w->pieces;
+    const int64_t chunks = w->conv.samples * w->chunks, end = chunks * (piece + 1) / w->pieces;
     const int64_t vectors = zt_min_int(w->group, w->vectors - group * w->group);
     float *sums = job->sums + piece * piece_elems(w), *of_group = sums + group * w->group * lanes * w->rows;
     memset(of_group, 0, (size_t)(vectors * lanes * w->rows) * sizeof *sums);
@@ -187,9 +186,9 @@ static void do_unit(void *arg, int64_t unit) {
 static void finish_row(void *arg, int64_t row) {
     const struct job *job = arg;
     const struct zt_pointwise_gradient *w = job->w;
-    const int64_t lanes = w->kernels->vector, channels = w->rows_of_y ? w->c : w->m;
-    const int64_t step = w->rows_of_y ? 1 : w->c;
-    float *to = job->data->dw + row * (w->rows_of_y ? w->c : 1);
+    const int64_t lanes = w->kernels->vector, channels = w->rows_of_y ? w->conv.channels : w->conv.results;
+    const int64_t step = w->rows_of_y ? 1 : w->conv.channels;
+    float *to = job->data->dw + row * (w->rows_of_y ? w->conv.channels : 1);
     for (int64_t group = 0, done = 0; done < channels; group++) {
         const int64_t first = group * w->group, width = zt_min_int(w->group, w->vectors - first) * lanes;
         const float *from = job->sums + first * lanes * w->rows + row * width;
@@ -206,5 +205,5 @@ void zt_pointwise_gradient_run(const struct zt_pointwise_gradient *w, const stru
     if (data->dw)
         zt_parallel_for(threads, w->rows, finish_row, &job);
     if (data->db)
-        memcpy(data->db, job.sums + sum_elems(w), (size_t)w->m * sizeof *data->db);
+        memcpy(data->db, job.sums + sum_elems(w), (size_t)w->conv.results * sizeof *data->db);
 }

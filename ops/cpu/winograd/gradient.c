@@ -35,7 +35,6 @@ struct zt_winograd_gradient {
     struct zt_winograd_tiles tiles;
     struct zt_winograd_phase phase[MOST_PHASES];
     int phases;
-    int64_t channels, results;
     int64_t channel_vectors, result_vectors;
     int64_t unit, pieces; /* tiles; of the batch, 0: few tiles, which are one unit */
 };
@@ -47,7 +46,7 @@ static int64_t elements_of(const struct zt_winograd_gradient *w) {
 }
 
 static int64_t weight_elems(const struct zt_winograd_gradient *w) {
-    return elements_of(w) * w->phases * w->channels * w->result_vectors * w->kernels->vector;
+    return elements_of(w) * w->phases * w->conv.channels * w->result_vectors * w->kernels->vector;
 }
 
 static int64_t sum_elems(const struct zt_winograd_gradient *w) {
@@ -64,7 +63,7 @@ static void set_tiles(struct zt_winograd_gradient *w) {
 
 /* Input channels of a unit of few tiles. */
 static int64_t block_of(const struct zt_winograd_gradient *w) {
-    return zt_min_int(zt_ceil_div(zt_ceil_div(w->channels, BLOCKS), ROWS) * ROWS, BLOCK);
+    return zt_min_int(zt_ceil_div(zt_ceil_div(w->conv.channels, BLOCKS), ROWS) * ROWS, BLOCK);
 }
 
 /* From a tile of x to the next, and of dy. */
@@ -92,9 +91,7 @@ static int64_t unit_elems(const struct zt_winograd_gradient *w) {
 static struct zt_winograd_gradient describe(const struct zt_winograd_conv *c, bool few) {
     struct zt_winograd_gradient w = { .kernels = zt_winograd_kernels_of(c),
                                       .conv = *c,
-                                      .phases = zt_winograd_phases(c),
-                                      .channels = c->channels,
-                                      .results = c->results };
+                                      .phases = zt_winograd_phases(c) };
     for (int p = 0; p < w.phases; p++)
         w.phase[p] = zt_winograd_phase_of(c, false, p);
     w.channel_vectors = zt_ceil_div(c->channels, w.kernels->vector);
@@ -114,7 +111,7 @@ static bool is_too_large(const struct zt_winograd_gradient *w, bool few) {
  * tiles, panels of dy come from the second or third cache, and the transformed tiles through the third. */
 static double share_of(const struct zt_winograd_gradient *w) {
     const struct zt_winograd_conv *c = &w->conv;
-    const double tiles = (double)w->tiles.all, channels = (double)w->channels, results = (double)w->result_vectors;
+    const double tiles = (double)w->tiles.all, channels = (double)w->conv.channels, results = (double)w->result_vectors;
     const double places = (double)(c->out[0] * c->out[1] * c->samples);
     const double direct = places * (double)(c->kernel * c->kernel) * channels * results;
     const double products = tiles * (double)elements_of(w) * w->phases * channels * results;
@@ -230,12 +227,12 @@ struct place {
 /* Their gradient; `sums` of these, `step` from an element to the next. */
 static void give_kernels(const struct job *job, const struct place *at, const float *sums, int64_t step) {
     const struct zt_winograd_gradient *w = job->w;
-    const int64_t lanes = w->kernels->vector, used = zt_min_int(lanes, w->results - at->m);
+    const int64_t lanes = w->kernels->vector, used = zt_min_int(lanes, w->conv.results - at->m);
     const int64_t elems = (int64_t)w->conv.kernel * w->conv.kernel, *tap = w->phase[at->phase].tap;
     const int taps = w->kernels->taps * w->kernels->taps;
-    float g[ZT_WINOGRAD_TAPS * 16], *to = job->data->dw + (at->m * w->channels + at->c) * elems;
+    float g[ZT_WINOGRAD_TAPS * 16], *to = job->data->dw + (at->m * w->conv.channels + at->c) * elems;
     w->kernels->kernel(sums, step, g);
-    for (int64_t l = 0; l < used; l++, to += w->channels * elems)
+    for (int64_t l = 0; l < used; l++, to += w->conv.channels * elems)
         for (int t = 0; t < taps; t++)
             to[tap[t]] = (job->data->accumulate ? to[tap[t]] : 0) + g[t * lanes + l];
 }
@@ -255,7 +252,7 @@ static void add_element(const struct zt_winograd_gradient *w, int64_t tiles, con
                                            .a_step = x_pitch(w),
                                            .b_step = dy_pitch(w),
                                            .m_row = row,
-                                           .rows = w->channels,
+                                           .rows = w->conv.channels,
                                            .depth = tiles,
                                            .vectors = (int)zt_min_int(w->kernels->panel, w->result_vectors - o),
                                            .add = true });
@@ -263,7 +260,7 @@ static void add_element(const struct zt_winograd_gradient *w, int64_t tiles, con
 
 static void add_products(const struct zt_winograd_gradient *w, int64_t tiles, const float *x, const float *dy,
                          float *sums) {
-    const int64_t lanes = w->kernels->vector, of_phase = w->channels * w->result_vectors * lanes;
+    const int64_t lanes = w->kernels->vector, of_phase = w->conv.channels * w->result_vectors * lanes;
     for (int64_t e = 0; e < elements_of(w); e++)
         for (int64_t p = 0; p < w->phases; p++, sums += of_phase)
             add_element(w, tiles, x + e * x_step(w) + p * w->channel_vectors * lanes, dy + e * dy_step(w), sums);
@@ -291,9 +288,9 @@ static void finish_channel(void *arg, int64_t c) {
     const struct zt_winograd_gradient *w = job->w;
     const int64_t lanes = w->kernels->vector, row = w->result_vectors * lanes;
     for (int p = 0; p < w->phases; p++)
-        for (int64_t m = 0; m < w->results; m += lanes)
-            give_kernels(job, &(struct place){ p, c, m }, job->sums + (p * w->channels + c) * row + m,
-                         w->phases * w->channels * row);
+        for (int64_t m = 0; m < w->conv.results; m += lanes)
+            give_kernels(job, &(struct place){ p, c, m }, job->sums + (p * w->conv.channels + c) * row + m,
+                         w->phases * w->conv.channels * row);
 }
 
 static void run_pieces(struct job *job, int threads) {
@@ -303,7 +300,7 @@ static void run_pieces(struct job *job, int threads) {
     zt_parallel_for(threads, w->pieces, do_piece, job);
     zt_sum_blocks(job->sums, sum_elems(w), w->pieces, threads);
     if (job->data->dw)
-        zt_parallel_for(threads, w->channels, finish_channel, job);
+        zt_parallel_for(threads, w->conv.channels, finish_channel, job);
 }
 
 /* ---- few tiles ---- */
@@ -361,7 +358,7 @@ static void do_block(void *arg, int64_t index) {
     const struct job *job = arg;
     const struct zt_winograd_gradient *w = job->w;
     const int64_t first = index * block_of(w);
-    struct block block = { 0, first, zt_min_int(first + block_of(w), w->channels) };
+    struct block block = { 0, first, zt_min_int(first + block_of(w), w->conv.channels) };
     float *sums = job->threads + zt_parallel_thread() * block_elems(w);
     for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel)
         for (block.phase = 0; block.phase < w->phases; block.phase++)
@@ -375,7 +372,7 @@ static void run_few(struct job *job, int threads) {
     job->threads = job->tiles + unit_elems(w);
     zt_parallel_for(threads, zt_ceil_div(w->tiles.all, ZT_WINOGRAD_SHARE), transform_share, job);
     if (job->data->dw)
-        zt_parallel_for(threads, zt_ceil_div(w->channels, block_of(w)), do_block, job);
+        zt_parallel_for(threads, zt_ceil_div(w->conv.channels, block_of(w)), do_block, job);
     if (job->data->db) {
         memset(job->bias, 0, (size_t)bias_elems(w) * sizeof *job->bias);
         add_bias(w, w->tiles.all, job->tiles + elements_of(w) * x_step(w), job->bias);
@@ -390,5 +387,5 @@ void zt_winograd_gradient_run(const struct zt_winograd_gradient *w, const struct
     else
         run_few(&job, threads);
     if (data->db)
-        memcpy(data->db, job.bias, (size_t)w->results * sizeof *data->db);
+        memcpy(data->db, job.bias, (size_t)w->conv.results * sizeof *data->db);
 }

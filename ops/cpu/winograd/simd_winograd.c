@@ -1,13 +1,7 @@
 #include "ops/cpu/winograd/simd_winograd.h"
+#include "ops/kernel/unrolled.h"
 
 #include <stddef.h>
-
-/* Tiles are registers, not arrays: the loops over them must unroll at every optimisation level. */
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 16")
-#endif
 
 enum { ROWS = 6 }; /* of a product in registers */
 

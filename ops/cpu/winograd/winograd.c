@@ -245,10 +245,15 @@ static void transform_weights(void *arg, int64_t index) {
 
 /* ---- results ---- */
 
+/* From a result of a phase to the next. */
+static int64_t result_step(const struct zt_winograd *w) {
+    return w->backward ? w->stride : 1;
+}
+
 /* The places of a tile's results of a phase in their plane; -1 beyond the last row and column. */
 static void find_results(const struct zt_winograd *w, int phase, int64_t pixel, const struct zt_winograd_tile *t,
                          int64_t *at) {
-    const int64_t step = w->backward ? w->stride : 1, *first = w->phase[phase].result;
+    const int64_t step = result_step(w), *first = w->phase[phase].result;
     const int64_t row = first[0] + ZT_WINOGRAD_RESULTS * step * t->row;
     const int64_t column = first[1] + ZT_WINOGRAD_RESULTS * step * t->column;
     const int64_t corner = (row * w->out[1] + column) * pixel, right = step * pixel, below = right * w->out[1];
@@ -261,8 +266,7 @@ static void find_results(const struct zt_winograd *w, int phase, int64_t pixel, 
 /* Fetches what the tile below writes, and reads of the tensor that is added. */
 static void fetch_below(const struct zt_winograd_data *d, const struct zt_winograd *w, int64_t plane,
                         const int64_t *at) {
-    const int64_t step = w->backward ? w->stride : 1;
-    const int64_t below = plane + ZT_WINOGRAD_RESULTS * step * w->out[1] * d->y_planes.pixel;
+    const int64_t below = plane + ZT_WINOGRAD_RESULTS * result_step(w) * w->out[1] * d->y_planes.pixel;
     for (int i = 0; i < 4 && at[i] >= 0; i++) {
         __builtin_prefetch(d->y + below + at[i], 1);
         if (d->added)
