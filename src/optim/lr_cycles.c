@@ -141,8 +141,10 @@ static const struct zt_key_row one_cycle_lr_keys[] = {
 static void one_cycle_lr_settle(const struct zt_settling *s) {
     struct zt_scheduler_config *scheduler = &s->config->scheduler;
     const struct one_cycle_lr *c = scheduler->params;
-    const int64_t product = c->epochs * c->steps_per_epoch;
+    int64_t product;
     char text[160];
+    if (__builtin_mul_overflow(c->epochs, c->steps_per_epoch, &product))
+        product = INT64_MAX;
     s->config->optimizer.momentum_moves = c->momentum;
     if (scheduler->total_num_steps == 0 && product > 0) {
         scheduler->total_num_steps = product;

@@ -254,6 +254,16 @@ static double falling_height(const char *more) {
     return height;
 }
 
+START_TEST(a_cycle_of_torch_may_be_longer_than_any_run) {
+    struct zt_config *config = config_of(
+        "\"optimizer\": {\"type\": \"Adam\"}, \"scheduler\": {\"type\": \"OneCycleLR\", \"params\": "
+        "{\"max_lr\": 1, \"epochs\": %s, \"steps_per_epoch\": 1099511627776}}",
+        "1099511627776");
+    ck_assert_int_eq(config->scheduler.total_num_steps, INT64_MAX);
+    zt_config_destroy(config);
+}
+END_TEST
+
 /* max_lr, its 25th at the start, and behind the end the last rate; cycle_momentum false leaves the betas. */
 START_TEST(a_cycle_of_torch_has_the_steps_of_the_run) {
     struct zt_config *config = config_of(
@@ -340,6 +350,7 @@ int main(void) {
     tcase_add_test(cases, without_a_scheduler_the_optimizers_own_rate_holds);
     tcase_add_test(cases, rules_are_found_whatever_the_case);
     tcase_add_test(cases, warmup_runs_one_update_late);
+    tcase_add_test(cases, a_cycle_of_torch_may_be_longer_than_any_run);
     tcase_add_test(cases, a_cycle_of_torch_has_the_steps_of_the_run);
     tcase_add_test(cases, falling_stairs_are_those_of_the_rise_unless_they_are_given);
     tcase_add_test(cases, a_list_gives_each_group_its_rates);
