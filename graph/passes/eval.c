@@ -1,8 +1,10 @@
 #include "graph/passes/eval.h"
 
 #include "base/process_memory.h"
+#include "graph/passes/eval_fast.h"
 #include "graph/passes/lower.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 struct zt_eval {
@@ -10,7 +12,12 @@ struct zt_eval {
     struct zt_arena *arena;
     const struct zt_random *random;
     int threads;
-    bool borrows_arena, results_alone;
+    bool borrows_arena, results_alone, fast;
+    /* Where values are freed behind their last reader, by value; otherwise NULL: */
+    int *last;               /* the last node that reads it, -1: none, INT_MAX: it is a result */
+    struct zt_arena **owned; /* its memory */
+    int owned_count;
+    size_t owned_bytes;
 };
 
 static struct zt_eval *create(const struct zt_eval *from) {
@@ -33,11 +40,19 @@ void zt_eval_destroy(struct zt_eval *eval) {
         return;
     if (!eval->borrows_arena)
         zt_arena_destroy(eval->arena);
+    for (int v = 0; v < eval->owned_count; v++)
+        zt_arena_destroy(eval->owned[v]);
+    free(eval->owned);
+    free(eval->last);
     free(eval);
 }
 
 void zt_eval_results_alone(struct zt_eval *eval) {
     eval->results_alone = true;
+}
+
+void zt_eval_use_fast(struct zt_eval *eval) {
+    eval->fast = true;
 }
 
 void zt_eval_feed(struct zt_eval *eval, int value, const struct zt_tensor *tensor) {
@@ -47,32 +62,53 @@ void zt_eval_feed(struct zt_eval *eval, int value, const struct zt_tensor *tenso
     v->data = tensor->data;
 }
 
+static size_t bytes_of(const struct zt_eval *eval) {
+    return zt_arena_bytes(eval->arena) + eval->owned_bytes;
+}
+
 /* Values that memory, or that of the control group, cannot hold together are the model's fault, said with the name of
  * the one that is too much; asking for it might have the system end the process. Values below a megabyte are not held
  * against it. */
-static bool fits_machine(const struct zt_arena *arena, int64_t count, size_t each) {
+static bool fits_machine(const struct zt_eval *eval, double own) {
     enum { SMALL = 1 << 20 };
-    const double own = (double)count * (double)each;
-    if (count < 0 || own < SMALL)
-        return count >= 0;
-    const int64_t memory = zt_host_memory_bytes();
-    return memory == 0 || (double)zt_arena_bytes(arena) + own < (double)memory;
+    const int64_t memory = own < SMALL ? 0 : zt_host_memory_bytes();
+    return memory == 0 || (double)bytes_of(eval) + own < (double)memory;
 }
 
-static bool allocate_outputs(struct zt_graph *g, int node, struct zt_arena *arena, struct zt_err *err) {
+/* Memory of a value: of its own where values are freed before the end. */
+static void *take(struct zt_eval *eval, int value, size_t bytes) {
+    if (!eval->last)
+        return zt_arena_alloc(eval->arena, bytes);
+    eval->owned[value] = zt_arena_create();
+    eval->owned_bytes += bytes;
+    return zt_arena_alloc(eval->owned[value], bytes);
+}
+
+static void give_back(struct zt_eval *eval, int value) {
+    if (value < 0 || !eval->owned[value])
+        return;
+    eval->owned_bytes -= (size_t)zt_value_bytes(eval->g->values[value]);
+    zt_arena_destroy(eval->owned[value]);
+    eval->owned[value] = NULL;
+    eval->g->values[value]->data = NULL;
+}
+
+static bool allocate_outputs(struct zt_eval *eval, int node, struct zt_err *err) {
+    struct zt_graph *g = eval->g;
     for (int i = 0; i < g->nodes[node]->out_count; i++) {
         struct zt_value *v = zt_out(g, node, i);
         if (!v)
             continue;
-        int64_t count = zt_shape_count(&v->shape);
+        const int64_t count = zt_shape_count(&v->shape);
+        const size_t each = zt_dtype_bytes(v->dtype);
         char text[ZT_SHAPE_TEXT];
-        if (!fits_machine(arena, count, zt_dtype_bytes(v->dtype)))
+        if (count < 0 || !fits_machine(eval, (double)count * (double)each))
             return zt_node_fail(
                 g, node, err,
                 "output \"%s\" has shape %s, which is too large for this machine beside %.3g GB of other "
                 "values",
-                v->name, zt_shape_text(&v->shape, text), 1e-9 * (double)zt_arena_bytes(arena));
-        v->data = zt_arena_alloc(arena, (size_t)count * zt_dtype_bytes(v->dtype));
+                v->name, zt_shape_text(&v->shape, text), 1e-9 * (double)bytes_of(eval));
+        v->data = take(eval, v->id, (size_t)count * each);
     }
     return true;
 }
@@ -120,14 +156,13 @@ bool zt_eval_bytes(struct zt_graph *g, int threads, size_t *bytes, struct zt_err
     return true;
 }
 
-bool zt_eval_node(struct zt_graph *g, int node, struct zt_arena *arena, const struct zt_random *random, int threads,
-                  struct zt_err *err) {
-    if (!zt_op_infer(g, node, err) || !allocate_outputs(g, node, arena, err))
-        return false;
+static bool run_reference(struct zt_eval *eval, int node, struct zt_err *err) {
+    struct zt_graph *g = eval->g;
     struct zt_node *n = g->nodes[node];
+    struct zt_arena *own = eval->last ? zt_arena_create() : NULL;
     struct zt_view *views = zt_calloc((size_t)(n->in_count + n->out_count), sizeof *views);
     struct zt_prepare p;
-    bool ok = prepare(g, node, threads, &p, err);
+    bool ok = prepare(g, node, eval->threads, &p, err);
     if (ok) {
         fill_views(g, n->in, n->in_count, views);
         fill_views(g, n->out, n->out_count, views + n->in_count);
@@ -138,14 +173,41 @@ bool zt_eval_node(struct zt_graph *g, int node, struct zt_arena *arena, const st
                                 .in_count = n->in_count,
                                 .out_count = n->out_count,
                                 .state = p.state,
-                                .workspace = p.workspace_bytes ? zt_arena_alloc(arena, p.workspace_bytes) : NULL,
-                                .threads = threads,
-                                .random = random };
+                                .workspace = p.workspace_bytes
+                                                 ? zt_arena_alloc(own ? own : eval->arena, p.workspace_bytes)
+                                                 : NULL,
+                                .threads = eval->threads,
+                                .random = eval->random };
         ok = n->op->kernel[ZT_REF].run(&call, err);
     }
     release(&p);
     free(views);
+    zt_arena_destroy(own);
     return ok;
+}
+
+/* Whether the node's tensors fit a second time, as copies in the layouts that its fast kernel wants. */
+static bool fits_twice(const struct zt_eval *eval, int node) {
+    const struct zt_node *n = eval->g->nodes[node];
+    double bytes = 0;
+    for (int i = 0; i < n->in_count; i++)
+        bytes += (double)zt_value_bytes(zt_in(eval->g, node, i));
+    for (int i = 0; i < n->out_count; i++)
+        bytes += (double)zt_value_bytes(zt_out(eval->g, node, i));
+    return fits_machine(eval, bytes);
+}
+
+static bool run_node(struct zt_eval *eval, int node, struct zt_err *err) {
+    if (!zt_op_infer(eval->g, node, err) || !allocate_outputs(eval, node, err))
+        return false;
+    if (eval->fast && zt_eval_is_fast(eval->g, node) && fits_twice(eval, node))
+        return zt_eval_fast_node(eval->g, node, eval->random, eval->threads, err);
+    return run_reference(eval, node, err);
+}
+
+bool zt_eval_node(struct zt_graph *g, int node, struct zt_arena *arena, const struct zt_random *random, int threads,
+                  struct zt_err *err) {
+    return run_node(&(struct zt_eval){ .g = g, .arena = arena, .random = random, .threads = threads }, node, err);
 }
 
 static bool run_nodes(void *with, int first, int last, struct zt_err *err);
@@ -158,19 +220,55 @@ static bool run_beside(void *with, struct zt_graph *g, struct zt_err *err) {
     return run_nodes(&beside, 0, g->node_count, err);
 }
 
+/* Frees what nothing reads behind the node. */
+static void give_back_read(struct zt_eval *eval, int node) {
+    const struct zt_node *n = eval->g->nodes[node];
+    for (int i = 0; eval->last && i < n->in_count; i++)
+        if (n->in[i] >= 0 && eval->last[n->in[i]] <= node)
+            give_back(eval, n->in[i]);
+    for (int i = 0; eval->last && i < n->out_count; i++)
+        if (n->out[i] >= 0 && eval->last[n->out[i]] < 0)
+            give_back(eval, n->out[i]);
+}
+
 static bool run_nodes(void *with, int first, int last, struct zt_err *err) {
     struct zt_eval *eval = with;
     const struct zt_settler settler = { eval, run_nodes, eval->results_alone ? run_beside : NULL };
     for (int n = first; n < last; n++) {
         zt_op_join(eval->g, n);
-        if (zt_op_expands(eval->g, n) ? !zt_expand(eval->g, n, &settler, err)
-                                      : !zt_eval_node(eval->g, n, eval->arena, eval->random, eval->threads, err))
+        if (zt_op_expands(eval->g, n) ? !zt_expand(eval->g, n, &settler, err) : !run_node(eval, n, err))
             return false;
+        give_back_read(eval, n);
     }
     return true;
 }
 
+/* Lists and subgraphs read values that are no inputs of their nodes, and nodes that replace others read them later. */
+static bool frees_values(const struct zt_eval *eval) {
+    bool plain = eval->results_alone && !eval->last;
+    for (int n = 0; plain && n < eval->g->node_count; n++)
+        plain = !eval->g->nodes[n]->op->expand && !eval->g->nodes[n]->captured;
+    return plain;
+}
+
+static void find_last_readers(struct zt_eval *eval) {
+    const struct zt_graph *g = eval->g;
+    eval->owned_count = g->value_count;
+    eval->owned = zt_calloc((size_t)g->value_count + 1, sizeof *eval->owned);
+    eval->last = zt_malloc(((size_t)g->value_count + 1) * sizeof *eval->last);
+    for (int v = 0; v < g->value_count; v++)
+        eval->last[v] = -1;
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (g->nodes[n]->in[i] >= 0)
+                eval->last[g->nodes[n]->in[i]] = n;
+    for (int i = 0; i < g->output_count; i++)
+        eval->last[g->outputs[i]] = INT_MAX;
+}
+
 bool zt_eval_run(struct zt_eval *eval, int first, int last, struct zt_err *err) {
     int nodes = eval->g->node_count;
+    if (frees_values(eval))
+        find_last_readers(eval);
     return run_nodes(eval, first, last, err) && (eval->g->node_count == nodes || zt_graph_sort(eval->g, err));
 }

@@ -1,5 +1,6 @@
-/* Eager evaluation: runs a graph node by node with the reference kernels. Each shape is inferred when its node runs, so
- * data-dependent shapes work. Constant folding, predict and grad use it, and tests compare the executor with it. */
+/* Eager evaluation: runs a graph node by node with the reference kernels, or with the CPU's fast ones. Each shape is
+ * inferred when its node runs, so data-dependent shapes work. Constant folding, predict and grad use it, and tests
+ * compare the executor with it. */
 #ifndef ZT_GRAPH_PASSES_EVAL_H
 #define ZT_GRAPH_PASSES_EVAL_H
 
@@ -16,8 +17,11 @@ void zt_eval_destroy(struct zt_eval *eval);
 struct zt_eval *zt_eval_create_within(struct zt_graph *g, const struct zt_random *random, int threads);
 /* Sets *bytes to the arena memory that the data of an evaluation of an inferred graph take, with dead nodes. */
 bool zt_eval_bytes(struct zt_graph *g, int threads, size_t *bytes, struct zt_err *err);
-/* Keeps only results: the nodes that a Loop's iterations run need not stay in the graph. */
+/* Keeps only results: the nodes that a Loop's iterations run need not stay in the graph, and in graphs without
+ * subgraphs, sequences and optionals a value's memory is freed when its last reader has run. */
 void zt_eval_results_alone(struct zt_eval *eval);
+/* Nodes with much work run on the CPU's fast kernels where they support them (eval_fast.h). */
+void zt_eval_use_fast(struct zt_eval *eval);
 /* Sets the contents (borrowed) of a graph input or cotangent. */
 void zt_eval_feed(struct zt_eval *eval, int value, const struct zt_tensor *tensor);
 /* Infers and runs nodes first..last-1. On return every output has dtype, shape and data. Nodes with subgraphs are
