@@ -92,20 +92,18 @@ void zt_attention_store_panel(const struct zt_attention_job *j, const struct zt_
 }
 
 void zt_attention_multiply(const struct zt_attention_plan *plan, const struct zt_panel_product *p) {
-    struct zt_simd_gemm_tile t = { .b = p->b,
-                                   .b_row = plan->cols,
-                                   .depth = zt_attention_words(plan, p->depth),
-                                   .cols = p->panel->count <= plan->cols / 2 ? plan->cols / 2 : plan->cols,
-                                   .y_row = plan->cols,
-                                   .alpha = p->alpha,
-                                   .add = p->add };
-    const int64_t length = zt_attention_words(plan, p->length);
-    for (int64_t r = 0; r < p->rows; r += plan->rows) {
-        t.a = p->a + r * length;
-        t.rows = (int)zt_min_int(plan->rows, p->rows - r);
-        t.y = p->y + r * plan->cols;
-        plan->gemm->tile(&t);
-    }
+    plan->gemm->tiles(
+        &(struct zt_simd_gemm_tiles){ .a = p->a,
+                                      .b = p->b,
+                                      .a_step = plan->rows * zt_attention_words(plan, p->length),
+                                      .b_row = plan->cols,
+                                      .depth = zt_attention_words(plan, p->depth),
+                                      .rows = p->rows,
+                                      .cols = p->panel->count <= plan->cols / 2 ? plan->cols / 2 : plan->cols,
+                                      .y = p->y,
+                                      .y_row = plan->cols,
+                                      .alpha = p->alpha,
+                                      .add = p->add });
 }
 
 /* ---- panels of queries and their bias ---- */

@@ -198,18 +198,19 @@ static void add_rows(struct backward *b, const struct key_product *p, int from, 
                                   b->left + r * depth + (i - from) * cols * plan->rows);
         }
     const int64_t queries = depth - cols + zt_attention_words(plan, b->side[end - 1].panel.count); /* the rest: zeros */
-    struct zt_simd_gemm_tile t = {
-        .b_row = plan->cols, .depth = queries, .y_row = p->y_row, .alpha = p->alpha, .add = 1
-    };
+    struct zt_simd_gemm_tiles t = { .a = b->left,
+                                    .a_step = plan->rows * depth,
+                                    .b_row = plan->cols,
+                                    .depth = queries,
+                                    .rows = keys,
+                                    .y_row = p->y_row,
+                                    .alpha = p->alpha,
+                                    .add = 1 };
     for (int64_t c = 0; c < p->size; c += plan->cols) {
         t.b = p->right + c * rows + from * cols * plan->cols;
         t.cols = (int)zt_min_int(plan->cols, p->size - c);
-        for (int64_t r = 0; r < keys; r += plan->rows) {
-            t.a = b->left + r * depth;
-            t.rows = (int)zt_min_int(plan->rows, keys - r);
-            t.y = p->y + r * p->y_row + c;
-            plan->gemm->tile(&t);
-        }
+        t.y = p->y + c;
+        plan->gemm->tiles(&t);
     }
 }
 

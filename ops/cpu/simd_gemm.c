@@ -127,20 +127,24 @@ struct job {
     const struct job *beside; /* the same block of the product beside this one */
 };
 
-/* The columns from panel * cols on of the block, at its depth k, a multiple of ZT_GEMM_DEPTH; *row: the distance of
- * their rows. Packed panels of one depth follow each other, in the order in which a unit reads them. */
-static const float *panel_at(const struct job *job, int64_t panel, int64_t k, int64_t *row) {
+struct panel {
+    const float *at;
+    int64_t row; /* from one of its rows to the next */
+};
+
+/* The columns from panel * cols on of the block, at its depth k, a multiple of ZT_GEMM_DEPTH. Packed panels of one
+ * depth follow each other, in the order in which a unit reads them. */
+static struct panel panel_at(const struct job *job, int64_t panel, int64_t k) {
     int cols = job->kernel->cols;
     bool direct = job->cut->direct, unfinished = (panel + 1) * cols > job->cols;
-    if (direct && !unfinished) {
-        *row = job->g->b_row;
-        return (const float *)job->at.b + (job->k + k) * job->g->b_row + job->j + panel * cols;
-    }
-    *row = cols;
+    if (direct && !unfinished)
+        return (struct panel){ (const float *)job->at.b + (job->k + k) * job->g->b_row + job->j + panel * cols,
+                               job->g->b_row };
     if (direct)
-        return job->packed_b + k * cols;
-    return job->packed_b + words(job->kernel, k) * round_up(job->cols, cols) +
-           panel * cols * words(job->kernel, least(job->depth - k, ZT_GEMM_DEPTH));
+        return (struct panel){ job->packed_b + k * cols, cols };
+    return (struct panel){ job->packed_b + words(job->kernel, k) * round_up(job->cols, cols) +
+                               panel * cols * words(job->kernel, least(job->depth - k, ZT_GEMM_DEPTH)),
+                           cols };
 }
 
 /* An element of a or b. */
@@ -168,9 +172,8 @@ static void pack_panels(void *arg, int64_t i) {
     const int64_t all = parts(job->cols, job->kernel->cols);
     const int64_t first = job->cut->direct ? job->cols / job->kernel->cols : i * PACKED;
     const int64_t end = least(first + PACKED, all);
-    int64_t row;
     for (int64_t k = 0; k < job->depth && first < end; k += ZT_GEMM_DEPTH)
-        pack_slice(job, first, end - first, k, (float *)panel_at(job, first, k, &row)); /* in packed_b */
+        pack_slice(job, first, end - first, k, (float *)panel_at(job, first, k).at); /* in packed_b */
 }
 
 static void pack_all(const struct job *job, int threads) {
@@ -179,11 +182,12 @@ static void pack_all(const struct job *job, int threads) {
 }
 
 /* The members that are common to all tiles of a unit at depth k of the block, `depth` deep. */
-static struct zt_simd_gemm_tile tile_at(const struct job *job, int64_t k, int64_t depth) {
+static struct zt_simd_gemm_tiles tiles_at(const struct job *job, int64_t k, int64_t depth) {
     const struct zt_simd_gemm *g = job->g;
     bool first = job->k + k == 0;
-    struct zt_simd_gemm_tile t = { .alpha = g->alpha, .beta = g->beta, .y_row = g->y_row };
+    struct zt_simd_gemm_tiles t = { .alpha = g->alpha, .beta = g->beta, .y_row = g->y_row };
     t.depth = words(job->kernel, depth);
+    t.a_step = job->kernel->rows * t.depth;
     t.add = !first || g->add;
     t.relu = g->relu && job->k + k + depth == g->k;
     t.bias = first ? job->at.bias : NULL;
@@ -211,46 +215,33 @@ static struct unit unit_at(const struct job *job, int64_t down, int64_t across) 
 struct slice {
     const struct job *job;
     const struct unit *unit;
-    struct zt_simd_gemm_tile common;
+    struct zt_simd_gemm_tiles common;
     const float *packed; /* its rows of a */
 };
 
-/* The tile at row r of the unit and column j of the block, of the panel of b at `panel`. */
-static void multiply_tile(const struct slice *s, int64_t r, int64_t j, const float *panel, int64_t panel_row) {
+/* The tiles of the unit's rows [r, r + rows) at column j of the block, of the panel of b at `panel`. */
+static void multiply_tiles(const struct slice *s, int64_t r, int64_t rows, int64_t j, struct panel panel) {
     const struct zt_simd_gemm *g = s->job->g;
-    const struct zt_simd_gemm_kernel *kernel = s->job->kernel;
     const int64_t row = s->unit->row + r, col = s->job->j + j;
-    struct zt_simd_gemm_tile t = s->common;
+    struct zt_simd_gemm_tiles t = s->common;
     t.a = s->packed + r * t.depth;
-    t.b = panel;
-    t.b_row = panel_row;
-    t.rows = (int)least(s->unit->rows - r, kernel->rows);
-    t.cols = (int)least(s->unit->end - j, kernel->cols);
+    t.b = panel.at;
+    t.b_row = panel.row;
+    t.rows = rows;
+    t.cols = (int)least(s->unit->end - j, s->job->kernel->cols);
     t.y = s->job->at.y + row * g->y_row + col;
     t.bias = t.bias ? t.bias + row * g->bias_row + col * g->bias_col : NULL;
-    kernel->tile(&t);
+    s->job->kernel->tiles(&t);
 }
 
 /* Along the rows of y. */
 static void multiply_shallow(const struct slice *s, int64_t k) {
     const struct unit *u = s->unit;
     const struct zt_simd_gemm_kernel *kernel = s->job->kernel;
-    int64_t panel_row;
     for (int64_t r = 0; r < u->rows; r += kernel->rows)
-        for (int64_t j = u->col; j < u->end; j += kernel->cols) {
-            const float *panel = panel_at(s->job, j / kernel->cols, k, &panel_row);
-            multiply_tile(s, r, j, panel, panel_row);
-        }
+        for (int64_t j = u->col; j < u->end; j += kernel->cols)
+            multiply_tiles(s, r, least(u->rows - r, kernel->rows), j, panel_at(s->job, j / kernel->cols, k));
 }
-
-/* Memory that is fetched into the second cache beside the products: lines of `rows` rows that are `step` apart, the
- * first line of every row, then the second, and so on. */
-struct ahead {
-    const char *at;     /* NULL: nothing */
-    int64_t step, rows; /* step: in bytes */
-    int64_t row;        /* the next line's */
-    int64_t each;       /* lines that are fetched beside a tile */
-};
 
 /* `count` rows or columns of a matrix, `step` apart, at `depth` places that are `next` apart. */
 struct strides {
@@ -258,47 +249,38 @@ struct strides {
 };
 
 /* Their lines, beside `tiles` tiles. */
-static struct ahead ahead_of(const void *from, int bytes, const struct strides *s, int64_t tiles) {
+static struct zt_simd_gemm_ahead ahead_of(const void *from, int bytes, const struct strides *s, int64_t tiles) {
     const bool deep = s->next == 1; /* places of the depth are adjacent */
-    struct ahead a = { .at = from, .step = (deep ? s->step : s->next) * bytes, .rows = deep ? s->count : s->depth };
+    struct zt_simd_gemm_ahead a = { .at = from,
+                                    .step = (deep ? s->step : s->next) * bytes,
+                                    .rows = deep ? s->count : s->depth };
     a.at += LINE - bytes; /* a row's first line came with what lies before it where it is not the row's own */
     a.each = parts(a.rows * parts((deep ? s->depth : s->count) * bytes, LINE), tiles);
     return a;
 }
 
-static void fetch(struct ahead *a) {
-    for (int64_t i = 0; a->at && i < a->each; i++) {
-        __builtin_prefetch(a->at, 0, 2);
-        a->at += a->step;
-        if (++a->row == a->rows) {
-            a->row = 0;
-            a->at += LINE - a->rows * a->step;
-        }
-    }
-}
-
 /* Returns the panel of b that a unit packs next: the following panel, or the first of the next depth. */
-static struct ahead next_panel(const struct slice *s, int64_t j, int64_t k, int64_t tiles) {
+static struct zt_simd_gemm_ahead next_panel(const struct slice *s, int64_t j, int64_t k, int64_t tiles) {
     const struct job *job = s->job;
     const struct zt_simd_gemm *g = job->g;
     const int cols = job->kernel->cols;
     const bool last = j + cols >= s->unit->end;
     const int64_t at = last ? k + ZT_GEMM_DEPTH : k;
     if (at >= job->depth || !job->cut->once)
-        return (struct ahead){ .at = NULL };
+        return (struct zt_simd_gemm_ahead){ .at = NULL };
     return ahead_of(source_of(job, (last ? s->unit->col : j + cols) / cols, at), job->kernel->bytes,
                     &(struct strides){ g->b_col, g->b_row, cols, least(job->depth - at, ZT_GEMM_DEPTH) }, tiles);
 }
 
 /* Elsewhere: the unit's rows of a at the next depth, or those of the rows that follow. */
-static struct ahead next_rows(const struct slice *s, int64_t k, int64_t tiles) {
+static struct zt_simd_gemm_ahead next_rows(const struct slice *s, int64_t k, int64_t tiles) {
     const struct job *job = s->job;
     const struct zt_simd_gemm *g = job->g;
     const bool last = k + ZT_GEMM_DEPTH >= job->depth;
     const int64_t row = last ? s->unit->row + s->unit->rows : s->unit->row;
     const int64_t at = job->k + (last ? 0 : k + ZT_GEMM_DEPTH), rows = least(s->unit->rows, g->m - row);
     if (job->cut->once || rows <= 0)
-        return (struct ahead){ .at = NULL };
+        return (struct zt_simd_gemm_ahead){ .at = NULL };
     return ahead_of(element(job->kernel, job->at.a, row * g->a_row + at * g->a_col), job->kernel->bytes,
                     &(struct strides){ g->a_row, g->a_col, rows, least(job->k + job->depth - at, ZT_GEMM_DEPTH) },
                     tiles);
@@ -307,27 +289,22 @@ static struct ahead next_rows(const struct slice *s, int64_t k, int64_t tiles) {
 /* The products of a unit at depth k of the block by its packed rows. */
 static void multiply_packed(const struct job *job, const struct unit *u, int64_t k, float *packed) {
     const struct zt_simd_gemm_kernel *kernel = job->kernel;
-    const struct slice slice = { job, u, tile_at(job, k, least(job->depth - k, ZT_GEMM_DEPTH)), packed };
+    struct slice slice = { job, u, tiles_at(job, k, least(job->depth - k, ZT_GEMM_DEPTH)), packed };
     if (job->g->k <= SHALLOW) {
         multiply_shallow(&slice, k);
         return;
     }
     const int64_t tiles = parts(u->rows, kernel->rows);
-    struct ahead rows = next_rows(&slice, k, tiles * parts(u->end - u->col, kernel->cols));
+    struct zt_simd_gemm_ahead rows = next_rows(&slice, k, tiles * parts(u->end - u->col, kernel->cols));
     for (int64_t j = u->col; j < u->end; j += kernel->cols) {
-        float *own = packed + job->cut->panel;
-        const float *panel = own;
-        int64_t panel_row = kernel->cols;
+        struct panel panel = { packed + job->cut->panel, kernel->cols };
         if (job->cut->once)
-            pack_slice(job, j / kernel->cols, 1, k, own);
+            pack_slice(job, j / kernel->cols, 1, k, packed + job->cut->panel);
         else
-            panel = panel_at(job, j / kernel->cols, k, &panel_row);
-        struct ahead cols = next_panel(&slice, j, k, tiles);
-        for (int64_t r = 0; r < u->rows; r += kernel->rows) {
-            fetch(&cols);
-            fetch(&rows);
-            multiply_tile(&slice, r, j, panel, panel_row);
-        }
+            panel = panel_at(job, j / kernel->cols, k);
+        struct zt_simd_gemm_ahead cols = next_panel(&slice, j, k, tiles);
+        slice.common.ahead = cols.at ? &cols : rows.at ? &rows : NULL;
+        multiply_tiles(&slice, 0, u->rows, j, panel);
     }
 }
 

@@ -29,17 +29,29 @@ struct zt_simd_gemm {
     const struct zt_simd_gemm *beside;
 };
 
-/* One tile, which tile() computes from packed rows and columns. */
-struct zt_simd_gemm_tile {
+/* Memory that is fetched into the second cache beside the products: lines of `rows` rows that are `step` apart, the
+ * first line of every row, then the second, and so on. */
+struct zt_simd_gemm_ahead {
+    const char *at;     /* NULL: nothing */
+    int64_t step, rows; /* step: in bytes */
+    int64_t row;        /* the next line's */
+    int64_t each;       /* lines that are fetched beside a tile */
+};
+
+/* Tiles of y below each other, which tiles() computes from packed rows and one panel of packed columns. */
+struct zt_simd_gemm_tiles {
     const float *a, *b;
+    int64_t a_step;       /* from one panel of packed rows to the next */
     int64_t b_row, depth; /* from one row of b to the next; words of the depth */
-    int rows, cols;       /* of y, at most the kernel's */
+    int64_t rows;         /* of y */
+    int cols;             /* of y, at most the kernel's */
     float *y;
     int64_t y_row;
     const float *bias; /* NULL: none */
     int64_t bias_row, bias_col;
     float alpha, beta;
     int add, relu;
+    struct zt_simd_gemm_ahead *ahead; /* moved on; NULL: none */
 };
 
 struct zt_simd_gemm_kernel {
@@ -49,7 +61,7 @@ struct zt_simd_gemm_kernel {
     /* to[k][l] = from[l * step + k * next] for l < count, any number, panel by panel; 0 up to `rows` (`cols`) */
     void (*pack_rows)(const void *from, int64_t step, int64_t next, int64_t count, int64_t depth, float *to);
     void (*pack_cols)(const void *from, int64_t step, int64_t next, int64_t count, int64_t depth, float *to);
-    void (*tile)(const struct zt_simd_gemm_tile *t);
+    void (*tiles)(const struct zt_simd_gemm_tiles *t);
 };
 
 /* The kernel with vectors of 8 or 16 floats; NULL where this machine has no fused multiply-add of that width. */

@@ -28,6 +28,22 @@ __attribute__((target("avx2"), always_inline)) static inline void join_lanes_8(c
     to[4] = _mm256_permute2f128_ps(from[0], from[4], 0x31);
 }
 
+/* Fetches the lines of one tile. */
+static inline void fetch_ahead(struct zt_simd_gemm_ahead *to) {
+    if (!to)
+        return;
+    struct zt_simd_gemm_ahead a = *to;
+    for (int64_t i = 0; i < a.each; i++) {
+        __builtin_prefetch(a.at, 0, 2);
+        a.at += a.step;
+        if (++a.row == a.rows) {
+            a.row = 0;
+            a.at += 64 - a.rows * a.step;
+        }
+    }
+    *to = a;
+}
+
 static inline float word_float(const float *p, int64_t next, int64_t left) {
     (void)next, (void)left;
     return *p;
@@ -48,7 +64,8 @@ __attribute__((always_inline)) static inline void side_by_side_float(const float
 #define VECTOR       16
 #define ROWS         12 /* 24 registers of 32 hold sums */
 #define TARGET       __attribute__((target("avx512f")))
-#define FMA(a, b, c) ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define INSTRUCTION  "vfmadd231ps"
+#define REGISTER     "v"
 #define BROADCAST(x) ((FLOATS)_mm512_set1_ps(x))
 #define MM(id)       _mm512_##id
 #define WIDE         __m512
@@ -61,7 +78,8 @@ __attribute__((always_inline)) static inline void side_by_side_float(const float
 #define VECTOR       8
 #define ROWS         6 /* 12 of 16 */
 #define TARGET       __attribute__((target("avx2,fma")))
-#define FMA(a, b, c) ((FLOATS)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define INSTRUCTION  "vfmadd231ps"
+#define REGISTER     "x"
 #define BROADCAST(x) ((FLOATS)_mm256_set1_ps(x))
 #define MM(id)       _mm256_##id
 #define WIDE         __m256
@@ -95,7 +113,8 @@ BFLOAT static inline void side_by_side_bfloat(const float *from, int64_t next, i
 #define VECTOR       16
 #define ROWS         12
 #define TARGET       BFLOAT
-#define FMA(a, b, c) ((FLOATS)_mm512_dpbf16_ps((__m512)(c), (__m512bh)(a), (__m512bh)(b)))
+#define INSTRUCTION  "vdpbf16ps"
+#define REGISTER     "v"
 #define BROADCAST(x) ((FLOATS)_mm512_set1_ps(x))
 #define MM(id)       _mm512_##id
 #define WIDE         __m512
@@ -134,7 +153,7 @@ BFLOAT static inline void side_by_side_of_bfloat(const uint16_t *from, int64_t n
 #define WIDE     __m512
 #define WORDS(p) _mm512_loadu_ps(p)
 #define DEPTHS   2
-#define TILE     tile_bfloat
+#define TILES    tiles_bfloat
 #define NAME(id) id##_of_bfloat
 #include "ops/cpu/simd_gemm.inc"
 

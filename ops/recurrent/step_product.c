@@ -78,32 +78,24 @@ void zt_step_product_pack_a(const struct zt_step_product *p, struct zt_step_rows
     }
 }
 
-static void multiply_panel(const struct zt_step_product *p, const struct slice *s, struct zt_simd_gemm_tile t,
-                           int64_t rows) {
-    for (int64_t n = 0; n < rows; n += p->kernel->rows) {
-        t.rows = (int)zt_min_int(rows - n, p->kernel->rows);
-        p->kernel->tile(&t);
-        t.a += p->kernel->rows * s->words;
-        t.y += p->kernel->rows * t.y_row;
-    }
-}
-
 void zt_step_product_run(const struct zt_step_product *p, const float *a, const float *b, struct zt_step_rows y,
                          struct zt_step_range columns, bool add) {
     const int64_t cols = p->kernel->cols, end = zt_min_int(columns.end, p->width);
     EACH_SLICE(p, s) {
-        struct zt_simd_gemm_tile t = { .a = a + s.word * padded(y.rows, p->kernel->rows),
-                                       .b_row = cols,
-                                       .depth = s.words,
-                                       .y_row = y.row,
-                                       .alpha = 1,
-                                       .add = add || s.word > 0 };
+        struct zt_simd_gemm_tiles t = { .a = a + s.word * padded(y.rows, p->kernel->rows),
+                                        .a_step = p->kernel->rows * s.words,
+                                        .b_row = cols,
+                                        .depth = s.words,
+                                        .rows = y.rows,
+                                        .y_row = y.row,
+                                        .alpha = 1,
+                                        .add = add || s.word > 0 };
         for (int64_t part = 0; part < p->parts; part++)
             for (int64_t j = columns.first; j < end; j += cols) {
                 t.b = b + panel_of_b(p, &s, part, j);
                 t.y = y.at + part * p->width + j;
                 t.cols = (int)zt_min_int(end - j, cols);
-                multiply_panel(p, &s, t, y.rows);
+                p->kernel->tiles(&t);
             }
     }
 }
