@@ -1,9 +1,10 @@
-/* Matrix products on the CPU: oneDNN where its kernels are faster, our own kernel elsewhere.
+/* Matrix products on the CPU.
  *
- *     AVX-512            oneDNN; our own where own_is_faster(), and for products that oneDNN does not take (a bias that
- *                        is not one row)
- *     AVX2 alone         our own: oneDNN 2.6 falls back to its first float kernels there, which read past the ends of
- *                        their buffers and switch stacks; memory checkers follow neither
+ *     AVX-512            float: our own kernel, which needs no copy of a weight in another order and is faster for
+ *                        gradients of weights, one factor of which oneDNN transposes first. oneDNN for batches of
+ *                        products, whose kernels are made for one small size, and for bfloat16
+ *     AVX2 alone         float: our own; oneDNN 2.6 falls back to its first float kernels there, which read past the
+ *                        ends of their buffers and switch stacks; memory checkers follow neither
  *     neither            oneDNN, or the reference kernels
  *
  * Builds without oneDNN run our own. Its tensors are all plain. */
@@ -19,26 +20,17 @@
 
 static const struct zt_kernel dnnl = ZT_IF_DNNL(zt_matmul_dnnl);
 
-/* Whether oneDNN has nothing better than our own kernel on this machine. */
-static bool own_first(void) {
-    return zt_simd_gemm_best() && zt_simd_gemm_best() == zt_simd_gemm_kernel(8);
-}
-
 static bool takes_own(const struct zt_product_cpu *p) {
     return p->dtype == ZT_FLOAT && zt_simd_gemm_best();
 }
 
-/* Whether our own kernel is faster where oneDNN has a good one too: products with a narrow side, which take less time
- * than a call of oneDNN, and few rows with more columns of a transposed b, which oneDNN packs at every call. */
-static bool own_is_faster(const struct zt_product_cpu *p) {
-    enum { NARROW = 16, FEW_ROWS = 264 }; /* our kernel reads b once for so many rows */
-    const struct zt_matmul *s = &p->shape;
-    const bool narrow = s->m <= NARROW || s->n <= NARROW || s->k <= NARROW;
-    return p->count == 1 && (narrow || (s->m <= FEW_ROWS && s->m < s->n && s->b_col != 1));
-}
-
 static bool takes_dnnl(const struct zt_graph *g, int node) {
     return dnnl.supports && dnnl.supports(g, node);
+}
+
+/* Whether our own kernel runs a product that both take. */
+static bool prefers_own(const struct zt_product_cpu *p) {
+    return p->count == 1 || zt_simd_gemm_best() == zt_simd_gemm_kernel(8);
 }
 
 bool zt_matmul_cpu_supports(const struct zt_graph *g, int node) {
@@ -59,7 +51,7 @@ bool zt_matmul_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     if (!zt_product_cpu_read(p->graph, p->node, &product))
         return zt_node_fail(p->graph, p->node, err, "a product that the CPU kernels do not take");
     struct matmul_state *s = zt_calloc(1, sizeof *s);
-    if (takes_own(&product) && (own_first() || own_is_faster(&product) || !takes_dnnl(p->graph, p->node))) {
+    if (takes_own(&product) && (prefers_own(&product) || !takes_dnnl(p->graph, p->node))) {
         s->kernel = zt_simd_gemm_best();
         s->gemm = zt_product_cpu_gemm(&product);
         p->workspace_bytes = zt_simd_gemm_bytes(s->kernel, &s->gemm, p->threads);
