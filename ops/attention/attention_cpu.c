@@ -35,6 +35,12 @@ bool zt_attention_cpu_takes(const struct zt_graph *g, int node) {
            a.v_size > 0 && a.queries < INT32_MAX / 4 && a.keys < INT32_MAX / 4;
 }
 
+/* Panels of a block, of so many in all: 4, or 5 where that would leave a block of one, whose sums would be read and
+ * written for little. */
+static int panels_of(int64_t all) {
+    return (int)zt_min_int(all, all % (ZT_PANELS - 1) == 1 ? ZT_PANELS : ZT_PANELS - 1);
+}
+
 bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan, struct zt_err *err) {
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
         p->in_layout[i] = NULL;
@@ -44,7 +50,10 @@ bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan,
     plan->kernels = zt_attention_kernels(plan->gemm->cols);
     plan->rows = plan->gemm->rows;
     plan->cols = plan->gemm->cols;
-    return zt_attention_read(p->graph, p->node, &plan->a, err);
+    if (!zt_attention_read(p->graph, p->node, &plan->a, err))
+        return false;
+    plan->panels = panels_of(zt_ceil_div(plan->a.queries, plan->cols));
+    return true;
 }
 
 /* ---- matrices in the order of the product's kernel ---- */
@@ -79,15 +88,27 @@ void zt_attention_give(enum zt_dtype dtype, const float *from, int64_t count, vo
         zt_simd_store(dtype, from, count, to);
 }
 
+/* Rows of `cols` floats, a number that the compiler knows, to rows that are `row` apart. */
+static inline void store_rows(const float *from, const int cols, int count, float *to, int64_t row) {
+    for (int i = 0; i < count; i++)
+        memcpy(to + i * row, from + i * cols, (size_t)cols * sizeof *to);
+}
+
 void zt_attention_store_panel(const struct zt_attention_job *j, const struct zt_panel *panel, const float *from,
                               int64_t size, void *to, int64_t row) {
     const struct zt_attention_plan *plan = j->plan;
+    const size_t bytes = zt_dtype_bytes(plan->dtype);
     for (int64_t c = 0; c < size; c += plan->cols) {
         int64_t width = zt_min_int(plan->cols, size - c);
+        char *first = zt_element(to, bytes, panel->first * row + c);
         plan->floats->pack_cols(from + c * plan->cols, plan->cols, 1, (int)width, panel->count, j->stored);
-        for (int i = 0; i < panel->count; i++)
-            zt_attention_give(plan->dtype, j->stored + i * plan->cols, width,
-                              zt_element(to, zt_dtype_bytes(plan->dtype), (panel->first + i) * row + c));
+        if (plan->dtype == ZT_FLOAT && width == 16 && plan->cols == 16)
+            store_rows(j->stored, 16, panel->count, (float *)first, row);
+        else if (plan->dtype == ZT_FLOAT && width == 32)
+            store_rows(j->stored, 32, panel->count, (float *)first, row);
+        else
+            for (int i = 0; i < panel->count; i++)
+                zt_attention_give(plan->dtype, j->stored + i * plan->cols, width, zt_element(first, bytes, i * row));
     }
 }
 
@@ -181,7 +202,7 @@ static int64_t lay_out(const struct zt_attention_plan *plan, float *base, struct
     int64_t used = 0;
     f->k = zt_attention_take(base, &used, zt_attention_packed(plan, a->keys, a->size, plan->rows));
     f->v = zt_attention_take(base, &used, zt_attention_packed(plan, a->v_size, a->keys, plan->rows));
-    for (int i = 0; i < ZT_PANELS; i++) {
+    for (int i = 0; i < plan->panels; i++) {
         f->q[i] = zt_attention_take(base, &used, zt_attention_words(plan, a->size) * plan->cols);
         f->y[i] = zt_attention_take(base, &used, a->v_size * plan->cols);
     }
@@ -206,7 +227,7 @@ bool zt_attention_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     if (!zt_attention_cpu_plan(p, &plan, err))
         return false;
     int64_t heads = plan.a.batch * plan.a.kv_heads, group = plan.a.heads / plan.a.kv_heads;
-    int64_t blocks = group * zt_ceil_div(plan.a.queries, (int64_t)ZT_PANELS * plan.cols);
+    int64_t blocks = group * zt_ceil_div(plan.a.queries, (int64_t)plan.panels * plan.cols);
     plan.parts = (int)zt_min_int(blocks, zt_ceil_div(UNITS, heads));
     plan.elems = lay_out(&plan, NULL, &f);
     p->workspace_bytes = (size_t)plan.elems * sizeof(float) * (size_t)zt_max_int(p->threads, 1);
@@ -249,7 +270,7 @@ static void forward_block(struct forward *f, int64_t first) {
     int64_t least = a->keys, most = 0;
     int count = 0;
     const void *q = zt_attention_head(&f->job, &f->job.call->in[ZT_Q], &a->q, f->job.head);
-    for (; count < ZT_PANELS && first + count * plan->cols < a->queries; count++) {
+    for (; count < plan->panels && first + count * plan->cols < a->queries; count++) {
         panel[count] = zt_attention_panel(&f->job, first + count * plan->cols);
         zt_attention_pack_panel(plan, &panel[count], q, a->q.row, a->size, f->q[count]);
         memset(f->max[count], 0, sizeof f->max[count]);
@@ -287,7 +308,7 @@ static void forward_unit(void *arg, int64_t unit) {
     const struct zt_attention_plan *plan = call->state;
     const struct zt_attention *a = &plan->a;
     struct forward f = { .job = { .call = call, .plan = plan } };
-    int64_t part = unit % plan->parts, group = a->heads / a->kv_heads, step = (int64_t)ZT_PANELS * plan->cols;
+    int64_t part = unit % plan->parts, group = a->heads / a->kv_heads, step = (int64_t)plan->panels * plan->cols;
     f.job.kv_head = unit / plan->parts % a->kv_heads;
     f.job.batch = unit / plan->parts / a->kv_heads;
     lay_out(plan, (float *)call->workspace + zt_parallel_thread() * plan->elems, &f);

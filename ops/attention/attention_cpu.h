@@ -1,8 +1,8 @@
 /* Shared by attention on the CPU, forward (attention_cpu.c) and backward (attention_grad_cpu.c).
  *
  * No buffer holds all scores. A unit of work is one head of keys with the queries that share it (forward: a part of
- * them). It processes its queries in blocks of ZT_PANELS panels, where a panel has as many queries as a tile of the
- * product's kernel has columns (simd_gemm.h), and its keys in blocks of ZT_KEYS. Scores are computed
+ * them). It processes its queries in blocks of panels, where a panel has as many queries as a
+ * tile of the product's kernel has columns (simd_gemm.h), and its keys in blocks of ZT_KEYS. Scores are computed
  * transposed, [keys][queries of a panel]: sums over keys are then sums of whole vectors, and the weights have the
  * layout of the right side of the next product.
  *
@@ -23,7 +23,7 @@
 #include "ops/kernel/tile.h"
 
 enum {
-    ZT_PANELS = 4,     /* of a block of queries */
+    ZT_PANELS = 5,     /* of a block of queries, at most */
     ZT_KEYS = 96,      /* of a block: rows of whole tiles in every width */
     ZT_MOST_COLS = 32, /* of a panel */
 };
@@ -36,6 +36,7 @@ struct zt_attention_plan {
     const struct zt_simd_gemm_kernel *floats; /* copies floats in another order */
     const struct zt_attention_kernels *kernels;
     int rows, cols; /* of a tile */
+    int panels;     /* of a block of queries */
     int parts;      /* forward: units of a head of keys */
     int64_t elems;  /* floats of workspace per thread */
 };

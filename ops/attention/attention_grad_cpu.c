@@ -33,12 +33,12 @@ struct backward {
 
 static int64_t lay_out(const struct zt_attention_plan *plan, float *base, struct backward *b) {
     const struct zt_attention *a = &plan->a;
-    const int64_t rows = (int64_t)ZT_PANELS * plan->cols, tile = (int64_t)ZT_KEYS * plan->cols;
+    const int64_t rows = (int64_t)plan->panels * plan->cols, tile = (int64_t)ZT_KEYS * plan->cols;
     int64_t used = 0;
     b->k = zt_attention_take(base, &used, zt_attention_packed(plan, a->keys, a->size, plan->rows));
     b->v = zt_attention_take(base, &used, zt_attention_packed(plan, a->keys, a->v_size, plan->rows));
     b->k_columns = zt_attention_take(base, &used, zt_attention_packed(plan, a->size, a->keys, plan->rows));
-    for (int i = 0; i < ZT_PANELS; i++) {
+    for (int i = 0; i < plan->panels; i++) {
         struct side *s = &b->side[i];
         s->q = zt_attention_take(base, &used, zt_attention_words(plan, a->size) * plan->cols);
         s->dq = zt_attention_take(base, &used, a->size * plan->cols);
@@ -136,7 +136,7 @@ static void begin_side(struct backward *b, struct side *s, int64_t first) {
 static void pack_right(const struct backward *b, const void *from, int64_t row, int64_t first, int64_t size,
                        float *to) {
     const struct zt_attention_plan *plan = b->job.plan;
-    const int64_t rows = (int64_t)ZT_PANELS * plan->cols, count = zt_min_int(rows, plan->a.queries - first);
+    const int64_t rows = (int64_t)plan->panels * plan->cols, count = zt_min_int(rows, plan->a.queries - first);
     const int64_t words = zt_attention_words(plan, rows), used = zt_attention_words(plan, count);
     for (int64_t c = 0; c < size; c += plan->cols) {
         plan->given->pack_cols((const char *)from + (first * row + c) * plan->given->bytes, 1, row,
@@ -189,7 +189,7 @@ struct key_product {
 /* Adds the product for panels [from, end) and `keys` keys. */
 static void add_rows(struct backward *b, const struct key_product *p, int from, int end, int64_t keys) {
     const struct zt_attention_plan *plan = b->job.plan;
-    const int64_t rows = zt_attention_words(plan, (int64_t)ZT_PANELS * plan->cols),
+    const int64_t rows = zt_attention_words(plan, (int64_t)plan->panels * plan->cols),
                   cols = zt_attention_words(plan, plan->cols), depth = (end - from) * cols;
     for (int i = from; i < end; i++)
         for (int64_t r = 0; r < keys; r += plan->rows) {
@@ -263,7 +263,7 @@ static void query_block(struct backward *b, int64_t first) {
     const struct zt_attention_plan *plan = b->job.plan;
     const struct zt_attention *a = &plan->a;
     int64_t least = a->keys, most = 0;
-    for (b->sides = 0; b->sides < ZT_PANELS && first + b->sides * plan->cols < a->queries; b->sides++) {
+    for (b->sides = 0; b->sides < plan->panels && first + b->sides * plan->cols < a->queries; b->sides++) {
         struct side *s = &b->side[b->sides];
         begin_side(b, s, first + b->sides * plan->cols);
         least = zt_min_int(least, s->panel.least);
@@ -316,7 +316,7 @@ static void backward_unit(void *arg, int64_t unit) {
     for (b.job.head = kv_head * group; b.job.head < (kv_head + 1) * group; b.job.head++) {
         struct zt_heads mask = mask_gradient(a);
         clear_rows(output(&b, ZT_DMASK, &mask, b.job.head), a->queries, a->mask_length, a->mask_length);
-        for (int64_t first = 0; first < a->queries; first += (int64_t)ZT_PANELS * plan->cols)
+        for (int64_t first = 0; first < a->queries; first += (int64_t)plan->panels * plan->cols)
             query_block(&b, first);
     }
     if (b.dk) {

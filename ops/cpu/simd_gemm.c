@@ -4,8 +4,8 @@
  *     else               b is divided into blocks of depth 4096 and BLOCK floats at most. All threads pack the panels
  * of 16 columns of a block, then they compute units of y. Where one unit has all rows of y, it reads each panel of b
  * once: it packs the panel into the first cache and multiplies it there. Products of little depth, gradients of weights
- * at small batches, go along the rows of y. The panel that a unit packs next is fetched into the second cache beside
- * the products.
+ * at small batches, go along the rows of y. The panel that a unit packs or reads next is fetched into the second cache
+ * beside the products, and so are the rows of a that it packs next.
  *
  * A unit is at most MOST_ROWS rows of y by the block's columns. Several threads get UNITS each, of fewer rows and,
  * where there are too few rows, fewer columns; one each where there are at most FEW_TILES, whose packing would count.
@@ -29,6 +29,8 @@ enum {
     SHALLOW = 32,                    /* up to this depth, y is most of the memory: whole rows of it are written */
     FEW_TILES = 4,                   /* up to this height b is read about once, so it is not packed */
     PACKED = 4,                      /* panels of b that a thread packs at once, where all pack */
+    NEAR = 1 << 17,                  /* floats of packed b that may stay in a second cache of 512 KiB */
+    MOST_AHEAD = 256,                /* floats of packed b beside a tile: more would wait for each other */
     LINE = 64,                       /* bytes of a cache line */
 };
 static const double small_flops = 100000; /* below it one thread */
@@ -260,26 +262,38 @@ static struct zt_simd_gemm_ahead ahead_of(const void *from, int bytes, const str
 }
 
 /* Returns the panel of b that a unit packs next: the following panel, or the first of the next depth. */
-static struct zt_simd_gemm_ahead next_panel(const struct slice *s, int64_t j, int64_t k, int64_t tiles) {
+static struct zt_simd_gemm_ahead next_source(const struct slice *s, int64_t j, int64_t k, int64_t tiles) {
     const struct job *job = s->job;
     const struct zt_simd_gemm *g = job->g;
     const int cols = job->kernel->cols;
     const bool last = j + cols >= s->unit->end;
     const int64_t at = last ? k + ZT_GEMM_DEPTH : k;
-    if (at >= job->depth || !job->cut->once)
+    if (at >= job->depth)
         return (struct zt_simd_gemm_ahead){ .at = NULL };
     return ahead_of(source_of(job, (last ? s->unit->col : j + cols) / cols, at), job->kernel->bytes,
                     &(struct strides){ g->b_col, g->b_row, cols, least(job->depth - at, ZT_GEMM_DEPTH) }, tiles);
 }
 
-/* Elsewhere: the unit's rows of a at the next depth, or those of the rows that follow. */
+/* Returns the following packed panel, where those of a depth do not stay in the second cache and the tiles are enough
+ * to fetch it beside them. */
+static struct zt_simd_gemm_ahead next_packed(const struct slice *s, int64_t j, int64_t k, int64_t tiles) {
+    const struct job *job = s->job;
+    const int cols = job->kernel->cols;
+    const int64_t floats = words(job->kernel, least(job->depth - k, ZT_GEMM_DEPTH)) * cols;
+    if (job->cut->direct || j + cols >= s->unit->end || parts(job->cols, cols) * floats <= NEAR ||
+        floats > tiles * MOST_AHEAD)
+        return (struct zt_simd_gemm_ahead){ .at = NULL };
+    return ahead_of(panel_at(job, j / cols + 1, k).at, (int)sizeof(float), &(struct strides){ 0, 1, 1, floats }, tiles);
+}
+
+/* The unit's rows of a at the next depth, or those of the rows that follow. */
 static struct zt_simd_gemm_ahead next_rows(const struct slice *s, int64_t k, int64_t tiles) {
     const struct job *job = s->job;
     const struct zt_simd_gemm *g = job->g;
     const bool last = k + ZT_GEMM_DEPTH >= job->depth;
     const int64_t row = last ? s->unit->row + s->unit->rows : s->unit->row;
     const int64_t at = job->k + (last ? 0 : k + ZT_GEMM_DEPTH), rows = least(s->unit->rows, g->m - row);
-    if (job->cut->once || rows <= 0)
+    if (rows <= 0)
         return (struct zt_simd_gemm_ahead){ .at = NULL };
     return ahead_of(element(job->kernel, job->at.a, row * g->a_row + at * g->a_col), job->kernel->bytes,
                     &(struct strides){ g->a_row, g->a_col, rows, least(job->k + job->depth - at, ZT_GEMM_DEPTH) },
@@ -302,8 +316,9 @@ static void multiply_packed(const struct job *job, const struct unit *u, int64_t
             pack_slice(job, j / kernel->cols, 1, k, packed + job->cut->panel);
         else
             panel = panel_at(job, j / kernel->cols, k);
-        struct zt_simd_gemm_ahead cols = next_panel(&slice, j, k, tiles);
-        slice.common.ahead = cols.at ? &cols : rows.at ? &rows : NULL;
+        struct zt_simd_gemm_ahead cols = (job->cut->once ? next_source : next_packed)(&slice, j, k, tiles);
+        slice.common.ahead[0] = cols.at ? &cols : NULL;
+        slice.common.ahead[1] = rows.at ? &rows : NULL;
         multiply_tiles(&slice, 0, u->rows, j, panel);
     }
 }

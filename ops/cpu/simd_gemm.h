@@ -51,7 +51,7 @@ struct zt_simd_gemm_tiles {
     int64_t bias_row, bias_col;
     float alpha, beta;
     int add, relu;
-    struct zt_simd_gemm_ahead *ahead; /* moved on; NULL: none */
+    struct zt_simd_gemm_ahead *ahead[2]; /* moved on; NULL: none */
 };
 
 struct zt_simd_gemm_kernel {

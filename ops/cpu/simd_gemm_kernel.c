@@ -29,19 +29,21 @@ __attribute__((target("avx2"), always_inline)) static inline void join_lanes_8(c
 }
 
 /* Fetches the lines of one tile. */
-static inline void fetch_ahead(struct zt_simd_gemm_ahead *to) {
-    if (!to)
-        return;
-    struct zt_simd_gemm_ahead a = *to;
-    for (int64_t i = 0; i < a.each; i++) {
-        __builtin_prefetch(a.at, 0, 2);
-        a.at += a.step;
-        if (++a.row == a.rows) {
-            a.row = 0;
-            a.at += 64 - a.rows * a.step;
+static inline void fetch_ahead(struct zt_simd_gemm_ahead *const *to) {
+    for (int i = 0; i < 2; i++) {
+        if (!to[i])
+            continue;
+        struct zt_simd_gemm_ahead a = *to[i];
+        for (int64_t line = 0; line < a.each; line++) {
+            __builtin_prefetch(a.at, 0, 2);
+            a.at += a.step;
+            if (++a.row == a.rows) {
+                a.row = 0;
+                a.at += 64 - a.rows * a.step;
+            }
         }
+        *to[i] = a;
     }
-    *to = a;
 }
 
 static inline float word_float(const float *p, int64_t next, int64_t left) {

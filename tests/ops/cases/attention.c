@@ -63,6 +63,8 @@ const struct zt_case zt_cases_attention[] = {
     { "Attention", LONG " float16[150,230]", .grad = QKV },
     { "Attention", LONG " - - - int64{100,229}", .attrs = "is_causal=1", .grad = QKV },
     { "Attention", "float[2,150,36] float[2,230,18] float[2,230,26]", .attrs = COUNTS, .grad = QKV },
+    /* five panels of 16 queries, the last of one, and half a panel of 32 columns of y */
+    { "Attention", "float[1,2,65,32] float[1,2,65,32] float[1,2,65,48]", .grad = QKV },
     { "Attention", "float[1,1,3,4]:nan..nan float[1,1,5,4] float[1,1,5,4]" },
     { "Attention", "float[1,1,7,3] float[1,1,7,3] float[1,1,7,40] float{-inf,-inf,-inf,-inf,-inf,-inf,-inf}",
       .grad = QKV },
