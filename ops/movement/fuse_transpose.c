@@ -3,12 +3,15 @@
  *     Op(T(a), T(b), vector)  ->  T(Op(a, b, vector laid along its axis of a))        rows with ZT_OP_POINTWISE
  *     Concat(T(a), T(b))      ->  T(Concat(a, b)) along the axis that it was
  *     T(U(a))                 ->  one Transpose, or a itself
+ *     Reduce(T(a))            ->  T(Reduce(a)) along the axes that they were, without a Transpose where the others are
+ *     Gather(T(a), index)         in order: the last step of a recurrent node, or the mean of all
  *
  * Only a Transpose whose result nothing else reads moves, so that none is added. Every element is computed from the
- * same numbers as before: the bits stay. Nodes are visited in order, so that what one visit moved, the next can move
- * on. */
+ * same numbers as before: but for the order in which a reduction adds them, the bits stay. Nodes are visited in order,
+ * so that what one visit moved, the next can move on. */
 #include "graph/passes/fusion/fuse.h"
 #include "ops/movement/transpose.h"
+#include "ops/reduce/reduce.h"
 
 #include <string.h>
 
@@ -150,6 +153,78 @@ static bool sink(const struct rewrite *r, int node, bool concat) {
     return zt_op_infer(g, moved, r->err) && add_transpose(r, &n, y, n.out[0], perm, rank);
 }
 
+/* The axes that the node takes out of its input or, with keepdims, leaves as 1. */
+struct taken {
+    bool at[ZT_MAX_RANK], stay;
+};
+
+static bool is_gather(const struct zt_node *n) {
+    return strcmp(n->op_type, "Gather") == 0;
+}
+
+static bool is_reduction(const struct zt_node *n) {
+    return strncmp(n->op_type, "Reduce", 6) == 0;
+}
+
+static bool taken_by(const struct zt_graph *g, int node, int rank, struct taken *to) {
+    const struct zt_node *n = g->nodes[node];
+    struct zt_err ignored = { 0 };
+    int axis;
+    *to = (struct taken){ .stay = !is_gather(n) && zt_attr_int(n, "keepdims", 1) };
+    if (!is_gather(n))
+        return zt_reduce_axes(g, node, to->at, &ignored);
+    if (zt_in(g, node, 1)->shape.rank > 0 || !zt_axis(g, node, zt_attr_int(n, "axis", 0), rank, &axis, &ignored))
+        return false;
+    to->at[axis] = true;
+    return true;
+}
+
+/* The axes of the Transpose behind the node, by those of the one in front of it; returns their number. */
+static int rest_of(const int *perm, int rank, const struct taken *t, int rest[ZT_MAX_RANK]) {
+    int place[ZT_MAX_RANK], count = 0, at = 0;
+    bool gone[ZT_MAX_RANK];
+    for (int k = 0; k < rank; k++)
+        gone[perm[k]] = t->at[k] && !t->stay;
+    for (int k = 0; k < rank; k++)
+        place[k] = gone[k] ? -1 : at++;
+    for (int k = 0; k < rank; k++)
+        if (!gone[perm[k]])
+            rest[count++] = place[perm[k]];
+    return count;
+}
+
+/* Puts a reduction, or a Gather of one index, in front of the Transpose that makes its input. */
+static bool take_before(const struct rewrite *r, int node) {
+    struct zt_graph *g = r->g;
+    const struct zt_node n = *g->nodes[node];
+    const int from = own_transpose(g, node, 0), rank = zt_in(g, node, 0)->shape.rank;
+    int perm[ZT_MAX_RANK], rest[ZT_MAX_RANK], count = 0;
+    int64_t axes[ZT_MAX_RANK];
+    struct taken t;
+    if (from < 0 || !read_perm(g, from, perm) || !taken_by(g, node, rank, &t))
+        return false;
+    for (int k = 0; k < rank; k++)
+        if (t.at[k])
+            axes[count++] = perm[k];
+    const int left = rest_of(perm, rank, &t, rest);
+    bool in_order = true;
+    for (int k = 0; k < left; k++)
+        in_order &= rest[k] == k;
+    int *in = zt_arena_copy(g->arena, n.in, (size_t)n.in_count * sizeof *in);
+    in[0] = g->nodes[from]->in[0];
+    if (!is_gather(&n) && n.in_count > 1 && n.in[1] >= 0)
+        in[1] = zt_graph_add_ints(g, NULL, axes, count);
+    g->nodes[from]->dead = true;
+    int y = in_order ? n.out[0] : zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
+    int moved = zt_graph_copy_node(g, node, node, in, &y);
+    if (is_gather(&n))
+        zt_node_set_attr(g, moved, &(struct zt_attr){ .name = "axis", .type = ZT_ATTR_INT, .i = axes[0] });
+    else if (zt_node_attr(&n, "axes"))
+        zt_node_set_ints(g, moved, "axes", axes, count);
+    g->nodes[node]->dead = true;
+    return zt_op_infer(g, moved, r->err) && (in_order || add_transpose(r, &n, y, n.out[0], rest, left));
+}
+
 static bool is_transpose(const struct zt_node *n) {
     return strcmp(n->op_type, "Transpose") == 0;
 }
@@ -173,9 +248,9 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
         if (g->nodes[node]->dead || zt_graph_users(g, g->nodes[node]->out[0], &reader) == 0)
             break;
         const struct zt_node *n = g->nodes[reader];
-        bool concat = strcmp(n->op_type, "Concat") == 0;
-        if (n->out_count != 1 || n->out[0] < 0 || !(concat || n->op->flags & ZT_OP_POINTWISE) ||
-            !sink(&r, reader, concat))
+        const bool concat = strcmp(n->op_type, "Concat") == 0, take = is_gather(n) || is_reduction(n);
+        if (n->out_count != 1 || n->out[0] < 0 || !(concat || take || n->op->flags & ZT_OP_POINTWISE) ||
+            !(take ? take_before(&r, reader) : sink(&r, reader, concat)))
             break;
         any = true; /* what stands behind the node now is the last node there is */
     }

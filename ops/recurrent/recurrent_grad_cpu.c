@@ -56,6 +56,18 @@ static void load_row(void *arg, int64_t n) {
 
 /* ---- a step ---- */
 
+/* The row that is computed after row n of this step: the next one, or the first one of the next step. */
+struct next_row {
+    int64_t time, row;
+};
+
+static struct next_row next_row(const struct zt_direction *t, int64_t n) {
+    const int64_t last = t->back_in_time ? t->r->steps - 1 : 0, step = t->back_in_time ? 1 : -1;
+    if (n + 1 < t->first + t->rows)
+        return (struct next_row){ t->time, n + 1 };
+    return (struct next_row){ t->time == last ? last : t->time + step, t->first };
+}
+
 static void backward_row(struct zt_direction *t, int64_t n, zt_simd_row_function *function) {
     const struct zt_recurrent *r = t->r;
     const int64_t h = r->hidden, wide = zt_direction_width(r), place = zt_direction_place(t, t->time, n);
@@ -75,10 +87,12 @@ static void backward_row(struct zt_direction *t, int64_t n, zt_simd_row_function
         c = t->saved + zt_direction_place(t, before, n) * h;
     else if (c && start)
         c = start + n * r->h_row;
+    const struct next_row next = next_row(t, n);
     struct zt_simd_row row = { .hidden = h,
                                .first = first,
                                .end = t->units.end,
-                               .next = t->place_row,
+                               .next = zt_direction_place(t, next.time, next.row) - place,
+                               .next_y = (next.time - t->time) * r->y_step + (next.row - n) * r->y_row,
                                .function = t->function,
                                .on = r->on,
                                .peephole = r->cell->ins > ZT_IN_P ? zt_direction_in(t, ZT_IN_P, 3 * h) : NULL,

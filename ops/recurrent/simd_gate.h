@@ -20,7 +20,8 @@ struct zt_simd_gate {
  * read and written in place. */
 struct zt_simd_row {
     int64_t hidden, first, end;
-    int64_t next; /* back: from this row's vectors of gate and saved to the next row's, which are fetched: rows of X */
+    int64_t next, next_y; /* back: from this row's vectors to those of the row that is computed next, which are fetched:
+                             rows of X, and floats of dy */
     const struct zt_simd_gate *function;
     int on;                /* input_forget */
     const float *peephole; /* NULL: none */

@@ -37,6 +37,18 @@ int64_t zt_step_product_a(const struct zt_step_product *p, int64_t rows) {
     return p->bands * words(p, p->depth) * padded(rows, p->kernel->rows);
 }
 
+static int64_t panels_of_a(const struct zt_step_product *p, int64_t rows) {
+    return zt_ceil_div(rows, p->kernel->rows);
+}
+
+/* The first row of a panel of a, past the last one the number of rows. Heights differ by a third of a tile at most: a
+ * panel of a third or less would cost as much as one of two thirds. High ones come first, where b comes from far
+ * memory. */
+static int64_t panel_row(const struct zt_step_product *p, int64_t rows, int64_t panel) {
+    const int64_t third = p->kernel->rows / 3, thirds = zt_ceil_div(rows, third);
+    return zt_min_int(zt_ceil_div(thirds * panel, panels_of_a(p, rows)) * third, rows);
+}
+
 /* The offset in the packed b of column j of a part, a multiple of the kernel's columns. */
 static int64_t panel_of_b(const struct zt_step_product *p, const struct slice *s, int64_t part, int64_t j) {
     const int64_t wide = padded(p->width, p->kernel->cols);
@@ -68,13 +80,25 @@ void zt_step_product_pack_b(const struct zt_step_product *p, const float *from, 
 
 void zt_step_product_pack_a(const struct zt_step_product *p, struct zt_step_rows a, struct zt_step_range depth,
                             float *to) {
-    const int64_t rows = p->kernel->rows, all = padded(a.rows, rows);
+    const int64_t rows = p->kernel->rows, panels = panels_of_a(p, a.rows), all = panels * rows;
     EACH_SLICE(p, s) {
         const int64_t first = zt_max_int(depth.first, s.k), end = zt_min_int(depth.end, s.k + s.depth);
         const float *from = a.at + s.band * p->depth + first;
-        for (int64_t n = 0; n < a.rows && first < end; n += rows)
-            p->kernel->pack_rows(from + n * a.row, a.row, 1, zt_min_int(a.rows - n, rows), end - first,
-                                 to + s.word * all + n * s.words + words(p, first - s.k) * rows);
+        for (int64_t i = 0; i < panels && first < end; i++) {
+            const int64_t n = panel_row(p, a.rows, i);
+            p->kernel->pack_rows(from + n * a.row, a.row, 1, panel_row(p, a.rows, i + 1) - n, end - first,
+                                 to + s.word * all + (i * s.words + words(p, first - s.k)) * rows);
+        }
+    }
+}
+
+static void multiply_panel(const struct zt_step_product *p, const struct slice *s, struct zt_simd_gemm_tiles t,
+                           int64_t rows) {
+    for (int64_t i = 0; i < panels_of_a(p, rows); i++) {
+        t.rows = panel_row(p, rows, i + 1) - panel_row(p, rows, i);
+        p->kernel->tiles(&t);
+        t.a += p->kernel->rows * s->words;
+        t.y += t.rows * t.y_row;
     }
 }
 
@@ -83,10 +107,8 @@ void zt_step_product_run(const struct zt_step_product *p, const float *a, const 
     const int64_t cols = p->kernel->cols, end = zt_min_int(columns.end, p->width);
     EACH_SLICE(p, s) {
         struct zt_simd_gemm_tiles t = { .a = a + s.word * padded(y.rows, p->kernel->rows),
-                                        .a_step = p->kernel->rows * s.words,
                                         .b_row = cols,
                                         .depth = s.words,
-                                        .rows = y.rows,
                                         .y_row = y.row,
                                         .alpha = 1,
                                         .add = add || s.word > 0 };
@@ -95,7 +117,7 @@ void zt_step_product_run(const struct zt_step_product *p, const float *a, const 
                 t.b = b + panel_of_b(p, &s, part, j);
                 t.y = y.at + part * p->width + j;
                 t.cols = (int)zt_min_int(end - j, cols);
-                p->kernel->tiles(&t);
+                multiply_panel(p, &s, t, y.rows);
             }
     }
 }

@@ -56,6 +56,10 @@ const struct zt_case zt_cases_recurrent[] = {
       "float[3,70,5] float[2,148,5]:-0.5..0.5 float[2,148,37]:-0.5..0.5 float[2,296] - float[2,70,37] "
       "float[2,70,37] float[2,111]",
       .attrs = "direction=bidirectional", .outs = 3, .grad = 0xef },
+    /* rows that panels of 6 and of 12 share out */
+    { "LSTM", "float[3,16,5] float[1,148,5]:-0.5..0.5 float[1,148,37]:-0.5..0.5 float[1,296]", .outs = 3, .grad = 0xf },
+    { "LSTM", "float[3,28,5] float[1,148,5]:-0.5..0.5 float[1,148,37]:-0.5..0.5 float[1,296]",
+      .attrs = "direction=reverse", .outs = 3, .grad = 0xf },
     { "LSTM", X ALL("1", "16", "32") LENGTHS STATE("1") STATE("1") PEEP("1"),
       .attrs = "activations=[Sigmoid,Relu,Relu]", .outs = 3, .grad = 0xef },
     { "GRU", X WEIGHTS("1", "12"), .grad = 7 },

@@ -126,6 +126,53 @@ START_TEST(two_become_one) {
 }
 END_TEST
 
+/* The node over `axes` of a Transpose's result. */
+static int reduced(const char *op, int x, const int64_t *perm, const int64_t *axes, int count) {
+    return NET(g, op, "y", transposed("t", x, perm), zt_graph_add_ints(g, NULL, axes, count));
+}
+
+START_TEST(reductions_take_their_axes_from_the_input) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3, 5, 6));
+    int y = reduced("ReduceMax", x, to_last, (const int64_t[]){ 1, -2 }, 2); /* to 2, 3 */
+    zt_node_set_int(g, g->node_count - 1, "keepdims", 0);
+    leaves(y, 0);
+}
+END_TEST
+
+START_TEST(other_axes_of_a_reduction_keep_their_order) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3, 5, 6));
+    int y = reduced("ReduceMin", x, to_last, (const int64_t[]){ 0 }, 1); /* to 5, 6, 3 */
+    zt_node_set_int(g, g->node_count - 1, "keepdims", 0);
+    leaves(y, 1);
+}
+END_TEST
+
+START_TEST(axes_of_1_are_transposed) {
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3, 5, 6));
+    leaves(reduced("ReduceMax", x, to_first, (const int64_t[]){ 1 }, 1), 1);
+}
+END_TEST
+
+static int gathered(int64_t at, int rank) {
+    static const int64_t turn[4] = { 1, 0, 2, 3 };
+    const struct zt_shape shape = { .rank = rank, .dim = { 1 } };
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3, 5, 6));
+    int index = zt_graph_add_constant(g, "index", ZT_INT64, &shape, &at);
+    int y = NET(g, "Gather", "y", transposed("t", x, turn), index);
+    zt_node_set_int(g, g->node_count - 1, "axis", 1);
+    return y;
+}
+
+START_TEST(one_index_is_gathered_from_the_input) {
+    leaves(gathered(-1, 0), 0);
+}
+END_TEST
+
+START_TEST(a_list_of_indices_is_not) {
+    leaves(gathered(-1, 1), 1);
+}
+END_TEST
+
 START_TEST(what_is_read_elsewhere_or_is_no_vector_stays) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3, 5, 6)), t = transposed("t", x, to_last);
     int full = NET(g, "Add", "full", t, net_param(g, "w", SHAPE(5, 6, 3)));
@@ -148,6 +195,11 @@ int main(void) {
     tcase_add_test(cases, a_concatenation_lets_them_through);
     tcase_add_test(cases, scalars_and_vectors_of_any_rank_go_along);
     tcase_add_test(cases, two_become_one);
+    tcase_add_test(cases, reductions_take_their_axes_from_the_input);
+    tcase_add_test(cases, other_axes_of_a_reduction_keep_their_order);
+    tcase_add_test(cases, axes_of_1_are_transposed);
+    tcase_add_test(cases, one_index_is_gathered_from_the_input);
+    tcase_add_test(cases, a_list_of_indices_is_not);
     tcase_add_test(cases, what_is_read_elsewhere_or_is_no_vector_stays);
     tcase_add_test(cases, an_output_that_is_an_input_turned_twice_is_still_made);
     return run_suite("fuse transpose", cases, CK_NOFORK);
