@@ -50,6 +50,7 @@
     ROW(conv_float)                                                                                                    \
     ROW(batch_norm_relu)                                                                                               \
     ROW(batch_norm_relu_grad)                                                                                          \
+    ROW(batch_norm_relu_recomputed)                                                                                    \
     ROW(batch_norm_relu_cuda)                                                                                          \
     ROW(batch_norm_relu_grad_cuda)                                                                                     \
     ROW(batch_norm_statistics)                                                                                         \

@@ -10,11 +10,17 @@
 #include "ops/conv/simd/simd_group.h"
 #include "ops/cpu/blocked_layout.h"
 #include "ops/cpu/block_sum.h"
+#include "ops/cpu/fetch.h"
 #include "ops/kernel/tile.h"
 
 #include <string.h>
 
-enum { AXES = ZT_CONV_AXES, PIECES = 16 };
+enum {
+    AXES = ZT_CONV_AXES,
+    PIECES = 16,
+    RESULTS = 64 /* at least, of a call */,
+    LINE = 16 /* floats of a cache line */
+};
 static const int64_t most_elems = INT64_C(1) << 22; /* of a plane with margins */
 
 /* Results whose taps are the same. */
@@ -146,6 +152,7 @@ static const float *with_margins(const struct zt_conv_group *g, const float *pla
             continue;
         }
         memset(out, 0, (size_t)before * sizeof *out);
+        zt_fetch_ahead(plane + (r - g->lead[0]) * inside, inside);
         memcpy(out + before, plane + (r - g->lead[0]) * inside, (size_t)inside * sizeof *out);
         memset(out + before + inside, 0, (size_t)(row - before - inside) * sizeof *out);
     }
@@ -179,22 +186,47 @@ static void pack_block(void *arg, int64_t block) {
                 *to++ = job->planes->weight[weight_at(g, block, l, k, t, g->direction == ZT_CONV_TO_Y)];
 }
 
-static void run_plane(void *arg, int64_t plane) {
+/* A plane with its margins, the next plane that is read, and the results. */
+struct on_plane {
+    const float *from, *next;
+    float *to;
+    int64_t next_elems, block;
+};
+
+static void fetch(const float *from, const float *end) {
+    for (; from < end; from += LINE)
+        __builtin_prefetch(from, 0, 2);
+}
+
+/* Some rows at a time; with the first phase the next plane is fetched meanwhile. */
+static void run_phase(const struct job *job, int phase, const struct on_plane *p) {
     static const float no_bias[16];
+    const struct zt_conv_group *g = job->g;
+    const float *bias = job->planes->bias ? job->planes->bias + p->block * g->kernel->vector : no_bias;
+    struct zt_simd_group part = g->phase[phase].grid;
+    const int64_t rows = part.rows, beside = zt_max_int(1, RESULTS / zt_max_int(1, part.cols));
+    for (int64_t r = 0; r < rows; r += beside) {
+        part.rows = zt_min_int(beside, rows - r);
+        if (phase == 0)
+            fetch(p->next + p->next_elems * r / rows, p->next + p->next_elems * (r + part.rows) / rows);
+        g->kernel->run(&part, p->from + r * part.x_row, job->packed + p->block * weight_elems(g), bias,
+                       job->planes->relu, p->to + g->phase[phase].first + r * part.y_row);
+    }
+}
+
+static void run_plane(void *arg, int64_t plane) {
     const struct job *job = arg;
     const struct zt_conv_group *g = job->g;
     const int vector = g->kernel->vector;
     const int64_t x = g->size[0].in * g->size[1].in * vector, y = g->size[0].out * g->size[1].out * vector,
                   block = plane % g->blocks;
     const bool to_x = g->direction == ZT_CONV_TO_X;
-    const float *from = with_margins(g, job->planes->from + plane * (to_x ? y : x),
-                                     job->scratch + zt_parallel_thread() * plane_elems(g));
-    const float *bias = job->planes->bias ? job->planes->bias + block * vector : no_bias;
-    const int64_t elems = to_x ? x : y;
+    const int64_t from_elems = to_x ? y : x, elems = to_x ? x : y;
+    const float *plane_from = job->planes->from + plane * from_elems, *next = plane_from + from_elems;
+    const float *from = with_margins(g, plane_from, job->scratch + zt_parallel_thread() * plane_elems(g));
     float *to = job->planes->to + plane * elems;
     for (int i = 0; i < g->phases; i++)
-        g->kernel->run(&g->phase[i].grid, from, job->packed + block * weight_elems(g), bias, job->planes->relu,
-                       to + g->phase[i].first);
+        run_phase(job, i, &(struct on_plane){ from, next, to, from_elems, block });
     if (job->planes->activation.run)
         zt_activation_run(&job->planes->activation, ZT_FLOAT, elems, to, job->planes->activated + plane * elems);
 }
@@ -229,6 +261,7 @@ static void gradient_piece(void *arg, int64_t unit) {
     memset(sums, 0, (size_t)weight_elems(g) * sizeof *sums);
     for (int64_t n = g->n * piece / g->pieces; n < g->n * (piece + 1) / g->pieces; n++) {
         const float *dy = job->weights->dy + (n * g->blocks + block) * y;
+        fetch(dy, dy + y);
         if (job->weights->dw)
             g->kernel->weight_gradient(
                 &g->phase->grid, with_margins(g, job->weights->x + (n * g->blocks + block) * x, scratch), dy, sums);

@@ -7,11 +7,12 @@
  *     y = f(v), v = BatchNormTrain(x, ...)      dx, ... = BatchNormGrad(dy f'(v), x, ...)
  *     v = (x - batch mean) scale inv_std + b, once more for the gradient
  *
- * f is what the attribute `activation` names: Clip between `min` and `max`, Swish with `alpha`, or HardSwish. ReLU has
- * a pair of its own, which also adds (ops/norm/fuse_batch_norm_relu.c).
+ * f is what the attribute `activation` names: Clip between `min` and `max`, Swish with `alpha`, HardSwish, or Relu.
  *
  * The pattern batch_norm_activation takes an activation whose bounds are constants with 0 between them: the kernels
- * want f(0) = 0, which keeps the padding of blocked activations zero. FLOPs per element are those of the nodes. */
+ * want f(0) = 0, which keeps the padding of blocked activations zero. FLOPs per element are those of the nodes. ReLU
+ * has a pair of its own, which also adds (ops/norm/fuse_batch_norm_relu.c); the pattern batch_norm_relu_recomputed
+ * replaces its gradient where nothing is added, as reading y twice takes longer than computing its sign. */
 #include "graph/passes/fusion/fuse.h"
 #include "graph/passes/fusion/pattern.h"
 #include "ops/norm/kernels.h"
@@ -22,7 +23,8 @@
 #include <string.h>
 
 extern const struct zt_op zt_op_batch_norm_train, zt_op_batch_norm_grad, zt_op_clip, zt_op_clip_6, zt_op_clip_grad,
-    zt_op_swish, zt_op_swish_grad, zt_op_hard_swish, zt_op_hard_swish_grad;
+    zt_op_relu, zt_op_relu_grad, zt_op_batch_norm_relu, zt_op_batch_norm_relu_grad, zt_op_swish, zt_op_swish_grad,
+    zt_op_hard_swish, zt_op_hard_swish_grad;
 
 enum { STATISTICS_END = 5, BIAS = 5 }; /* inputs that hold a number a channel end there; BIAS: of the gradient */
 
@@ -33,7 +35,8 @@ static const struct {
     const struct zt_op *forward, *gradient;
 } activations[] = { { "Clip", &zt_op_clip, &zt_op_clip_grad },
                     { "Swish", &zt_op_swish, &zt_op_swish_grad },
-                    { "HardSwish", &zt_op_hard_swish, &zt_op_hard_swish_grad } };
+                    { "HardSwish", &zt_op_hard_swish, &zt_op_hard_swish_grad },
+                    { "Relu", &zt_op_relu, &zt_op_relu_grad } };
 enum { ACTIVATIONS = sizeof activations / sizeof *activations };
 
 static int named(const char *name) {
@@ -49,7 +52,7 @@ static int activation_of(const struct zt_node *n) {
 
 static bool has_activation(const struct zt_graph *g, int node, struct zt_err *err) {
     return activation_of(g->nodes[node]) >= 0 ||
-           zt_node_fail(g, node, err, "activation \"%s\" is none of Clip, Swish, HardSwish",
+           zt_node_fail(g, node, err, "activation \"%s\" is none of Clip, Swish, HardSwish, Relu",
                         zt_attr_text(g->nodes[node], "activation", ""));
 }
 
@@ -158,7 +161,7 @@ struct group {
 
 static int kind_of(const struct zt_op *op) {
     for (int i = 0; i < ACTIVATIONS; i++)
-        if (op == activations[i].forward)
+        if (op == activations[i].forward && op != &zt_op_relu)
             return i;
     return op == &zt_op_clip_6 ? named("Clip") : -1;
 }
@@ -246,3 +249,36 @@ static bool fuse(struct zt_graph *g, const struct zt_op_table *table, int node, 
                            err);
 }
 const struct zt_pattern zt_pattern_batch_norm_activation = { "batch_norm_activation", 1 << ZT_CPU, fuse };
+
+/* ---- the gradient of BatchNormRelu ---- */
+
+/* Whether y is what the forward node makes of what the gradient reads, and nothing was added. */
+static bool is_plain_relu(const struct zt_node *forward, const struct zt_node *grad) {
+    return forward->op == &zt_op_batch_norm_relu && (forward->in_count <= BIAS || forward->in[BIAS] < 0) &&
+           forward->in[0] == grad->in[1] && forward->in[1] == grad->in[2] && forward->out[3] == grad->in[3] &&
+           forward->out[4] == grad->in[4] && forward->stage == grad->stage;
+}
+
+static bool fuse_recomputed(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    const struct zt_kernel *kernel = &zt_op_batch_norm_activation_grad.kernel[ZT_CPU];
+    const struct zt_node grad = *g->nodes[node];
+    if (grad.op != &zt_op_batch_norm_relu_grad || grad.out_count > 3 || !kernel->supports || !kernel->supports(g, node))
+        return false;
+    const struct zt_value *y = zt_in(g, node, BIAS);
+    const struct zt_node *forward = y->origin == ZT_FROM_NODE ? g->nodes[y->producer] : NULL;
+    if (!forward || forward->dead || !is_plain_relu(forward, &grad))
+        return false;
+    const struct zt_attr attr[] = {
+        { .name = "activation", .type = ZT_ATTR_STRING, .s = "Relu" },
+        { .name = "epsilon", .type = ZT_ATTR_FLOAT, .f = zt_attr_float(&grad, "epsilon", 1e-5F) }
+    };
+    const struct zt_node like = { .attr = zt_arena_copy(g->arena, attr, sizeof attr),
+                                  .attr_count = sizeof attr / sizeof *attr };
+    const int in[BIAS + 1] = { grad.in[0], grad.in[1], grad.in[2], grad.in[3], grad.in[4], forward->in[2] };
+    return zt_fuse_replace(
+        g, table, node,
+        &(struct zt_fused_node){ zt_op_batch_norm_activation_grad.name, in, BIAS + 1, grad.out, grad.out_count, &like },
+        err);
+}
+const struct zt_pattern zt_pattern_batch_norm_relu_recomputed = { "batch_norm_relu_recomputed", 1 << ZT_CPU,
+                                                                  fuse_recomputed };

@@ -9,6 +9,7 @@
 #include "ops/cpu/blocked_layout.h"
 #include "ops/kernel/shape.h"
 #include "ops/movement/kernels.h"
+#include "ops/movement/simd/simd_shuffle.h"
 #include "ops/movement/transpose.h"
 
 #include "device/threads.h"
@@ -32,6 +33,7 @@ struct job {
     struct zt_planes planes;
     int64_t groups;
     size_t bytes; /* of an element */
+    zt_simd_shuffle_run *run;
     const char *x;
     char *y;
 };
@@ -60,9 +62,40 @@ COPY(uint32_t)
 COPY(uint64_t)
 #undef COPY
 
+/* The place of a group among the sources, which gets one; -1: they are full. */
+static int source_of(struct zt_simd_shuffle *s, const float *from) {
+    for (int k = 0; k < s->sources; k++)
+        if (s->from[k] == from)
+            return k;
+    if (s->sources == ZT_SHUFFLE_SOURCES)
+        return -1;
+    s->from[s->sources] = from;
+    return s->sources++;
+}
+
+/* In vectors; false for a group that is not full or comes from many others. */
+static bool shuffle_group(const struct job *j, int64_t sample, int64_t group) {
+    const struct zt_planes *p = &j->planes;
+    const int64_t first = group * p->vector, each = p->channels / j->groups;
+    struct zt_simd_shuffle s = { .pixels = p->pixels, .to = (float *)j->y + sample * p->sample + group * p->group };
+    if (!j->run || p->pixel != p->vector || first + p->vector > p->channels)
+        return false;
+    for (int l = 0; l < p->vector; l++) {
+        const int64_t from = (first + l) % j->groups * each + (first + l) / j->groups;
+        const int source = source_of(&s, (const float *)j->x + sample * p->sample + from / p->vector * p->group);
+        if (source < 0)
+            return false;
+        s.lane[l] = (int32_t)(source * p->vector + from % p->vector);
+    }
+    j->run(&s);
+    return true;
+}
+
 static void copy_group(void *arg, int64_t index) {
     const struct job *j = arg;
     const int64_t sample = index / j->planes.groups, group = index % j->planes.groups;
+    if (j->bytes == 4 && shuffle_group(j, sample, group))
+        return;
     if (j->bytes == 8)
         copy_uint64_t(j, sample, group);
     else if (j->bytes == 4)
@@ -80,6 +113,7 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
                      .x = call->in[0].data,
                      .y = call->out[0].data };
     zt_planes_of(call->in[0].layout, &call->in[0].shape, &j.planes);
+    j.run = zt_simd_shuffle(j.planes.vector);
     zt_parallel_for(call->threads, j.planes.samples * j.planes.groups, copy_group, &j);
     return true;
 }

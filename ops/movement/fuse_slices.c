@@ -9,8 +9,7 @@
 
 #include <stdlib.h>
 
-/* Two parts are left as they are: their gradients cost little. */
-enum { LEAST_PARTS = 3 };
+enum { LEAST_PARTS = 2 };
 
 struct part {
     int node;

@@ -277,6 +277,7 @@ static struct zt_plane_activation read_activation(const struct zt_node *n) {
     const char *name = zt_attr_text(n, "activation", "Clip");
     return (struct zt_plane_activation){ .kind = strcmp(name, "Clip") == 0    ? ZT_PLANE_CLIP
                                                  : strcmp(name, "Swish") == 0 ? ZT_PLANE_SWISH
+                                                 : strcmp(name, "Relu") == 0  ? ZT_PLANE_RELU
                                                                               : ZT_PLANE_HARD_SWISH,
                                          .alpha = zt_attr_float(n, "alpha", 1),
                                          .low = zt_attr_float(n, "min", -INFINITY),

@@ -24,8 +24,8 @@ struct zt_swish_grad {
     void *g; /* as dy lies */
 };
 
-/* An activation f with f(0) = 0: Clip between low and high, Swish with alpha, HardSwish. */
-enum zt_plane_activation_kind { ZT_PLANE_CLIP, ZT_PLANE_SWISH, ZT_PLANE_HARD_SWISH };
+/* An activation f with f(0) = 0: Clip between low and high, Swish with alpha, HardSwish, ReLU. */
+enum zt_plane_activation_kind { ZT_PLANE_CLIP, ZT_PLANE_SWISH, ZT_PLANE_HARD_SWISH, ZT_PLANE_RELU };
 struct zt_plane_activation {
     enum zt_plane_activation_kind kind;
     float alpha, low, high;

@@ -1,8 +1,9 @@
 /* Transformed tiles are [element][tile][channel], those of x [element][tile][phase][channel], sums of products
- * [element][phase][input channel][result channel], and for db: [result channel].
+ * [phase][element][input channel][result channel], and for db: [result channel].
  *
- *     many tiles   a piece of the batch is some units of tiles, which add to the piece's sums; the pieces are added in
- *                  order. workspace: [ sums of each piece | of each thread: tiles of x | tiles of dy ]
+ *     many tiles   a piece of the batch is some units of tiles, which add to the piece's sums; where the sums of all
+ *                  phases are large, each phase is a pass over the piece. The pieces are added in order. workspace:
+ *                  [ sums of each piece | of each thread: tiles of x | tiles of dy ]
  *     few tiles    all are transformed first, and a unit of work is the products of a block of input channels, whose
  *                  sums of a phase stay in the second cache. workspace: [ bias | tiles of x | tiles of dy | of each
  *                  thread: sums ]
@@ -22,6 +23,7 @@ enum {
     FEWEST_PIECES = 4,
     MOST_PIECES = 16,
     SUMS = 1 << 23, /* floats of all pieces */
+    NEAR = 3 << 16, /* floats of sums that stay in the second cache beside tiles */
     FEW = 1 << 22,  /* floats of all transformed tiles, where these are few */
     BLOCKS = 8,     /* units of few tiles: of input channels, */
     BLOCK = 66,     /* which a unit has at most */
@@ -35,6 +37,8 @@ struct zt_winograd_gradient {
     struct zt_winograd_tiles tiles;
     struct zt_winograd_phase phase[MOST_PHASES];
     int phases;
+    int beside;   /* phases whose tiles are transformed at a time */
+    int64_t used; /* elements of all phases */
     int64_t channel_vectors, result_vectors;
     int64_t unit, pieces; /* tiles; of the batch, 0: few tiles, which are one unit */
 };
@@ -68,7 +72,7 @@ static int64_t block_of(const struct zt_winograd_gradient *w) {
 
 /* From a tile of x to the next, and of dy. */
 static int64_t x_pitch(const struct zt_winograd_gradient *w) {
-    return zt_winograd_pitch(w->kernels, w->phases * w->channel_vectors);
+    return zt_winograd_pitch(w->kernels, w->beside * w->channel_vectors);
 }
 
 static int64_t dy_pitch(const struct zt_winograd_gradient *w) {
@@ -88,17 +92,25 @@ static int64_t unit_elems(const struct zt_winograd_gradient *w) {
     return elements_of(w) * (x_step(w) + dy_step(w));
 }
 
+/* Of a piece. */
+static int64_t passes_of(const struct zt_winograd_gradient *w) {
+    return w->phases / w->beside;
+}
+
 static struct zt_winograd_gradient describe(const struct zt_winograd_conv *c, bool few) {
     struct zt_winograd_gradient w = { .kernels = zt_winograd_kernels_of(c),
                                       .conv = *c,
                                       .phases = zt_winograd_phases(c) };
-    for (int p = 0; p < w.phases; p++)
+    for (int p = 0; p < w.phases; p++) {
         w.phase[p] = zt_winograd_phase_of(c, false, p);
+        w.used += w.phase[p].used_count;
+    }
     w.channel_vectors = zt_ceil_div(c->channels, w.kernels->vector);
     w.result_vectors = zt_ceil_div(c->results, w.kernels->vector);
     set_tiles(&w);
-    w.unit = few ? w.tiles.all : zt_winograd_unit(w.kernels, w.phases * w.channel_vectors + w.result_vectors);
-    w.pieces = few ? 0 : zt_min_int(SUMS / sum_elems(&w), MOST_PIECES);
+    w.beside = few || weight_elems(&w) <= NEAR ? w.phases : 1;
+    w.unit = few ? w.tiles.all : zt_winograd_unit(w.kernels, w.beside * w.channel_vectors + w.result_vectors);
+    w.pieces = few ? 0 : zt_min_int(SUMS / sum_elems(&w), MOST_PIECES / passes_of(&w));
     w.pieces = zt_min_int(w.pieces, zt_ceil_div(w.tiles.all, w.unit));
     return w;
 }
@@ -114,19 +126,18 @@ static double share_of(const struct zt_winograd_gradient *w) {
     const double tiles = (double)w->tiles.all, channels = (double)w->conv.channels, results = (double)w->result_vectors;
     const double places = (double)(c->out[0] * c->out[1] * c->samples);
     const double direct = places * (double)(c->kernel * c->kernel) * channels * results;
-    const double products = tiles * (double)elements_of(w) * w->phases * channels * results;
-    const double added = w->phases > 1 ? 9 : 3;             /* sums of more phases do not stay in the second cache */
-    const double waits = w->result_vectors == 1 ? 1.35 : 1; /* a sum for the one before */
+    const double products = tiles * (double)w->used * channels * results;
+    const double added = w->phases > 1 ? 4 : 3;
     const double loads = w->pieces ? added / (double)w->unit : 3.0 / DEPTH + 8 / (double)block_of(w);
-    const double moved = 3.8 * w->phases * (double)w->channel_vectors + 2.5 * results;
+    const double moved = 3.8 * w->phases * (double)w->channel_vectors + 2.5 * results * (double)passes_of(w);
     const double transforms = tiles * (double)elements_of(w) * moved * (w->pieces ? 1 : 2.5);
     const double sums = (double)zt_max_int(w->pieces, 1) * (double)weight_elems(w) / w->kernels->vector * 12;
-    return zt_winograd_share_of(direct, products * (1 + loads) * waits + transforms + sums);
+    return zt_winograd_share_of(direct, products * (1 + loads) + transforms + sums);
 }
 
-/* The faster of both ways; false where neither is used. A part of a 4 x 4 kernel saves too little here. */
+/* The faster of both ways; false where neither is used. */
 static bool choose(const struct zt_winograd_conv *c, struct zt_winograd_gradient *to, double *share) {
-    const bool fits = zt_winograd_kernels_of(c) && (c->stride == 1 || c->kernel == 4);
+    const bool fits = zt_winograd_kernels_of(c);
     *share = 1;
     for (int few = 0; few < 2 && fits; few++) {
         const struct zt_winograd_gradient w = describe(c, few);
@@ -178,8 +189,8 @@ struct job {
     float *sums, *bias, *tiles, *threads;
 };
 
-/* Transforms tiles first, first + 1, ... of both planes. */
-static void transform(const struct job *job, int64_t first, int64_t tiles, float *x_tiles, float *dy_tiles) {
+/* Transforms tiles first, first + 1, ... of both planes, those of x of the phases beside `phase`. */
+static void transform(const struct job *job, int phase, int64_t first, int64_t tiles, float *x_tiles, float *dy_tiles) {
     const struct zt_winograd_gradient *w = job->w;
     const struct zt_winograd_conv *c = &w->conv;
     const struct zt_winograd_tile tile = zt_winograd_tile_of(&w->tiles, first);
@@ -203,8 +214,8 @@ static void transform(const struct job *job, int64_t first, int64_t tiles, float
                                            .stride = 1,
                                            .vectors = w->result_vectors,
                                            .pitch = dy_pitch(w) };
-    for (int p = 0; p < w->phases; p++, x_tiles += w->channel_vectors * w->kernels->vector) {
-        memcpy(x.origin, w->phase[p].origin, sizeof x.origin);
+    for (int p = 0; p < w->beside; p++, x_tiles += w->channel_vectors * w->kernels->vector) {
+        memcpy(x.origin, w->phase[phase + p].origin, sizeof x.origin);
         zt_winograd_transform(&x, tile, tiles, x_tiles, x_step(w));
     }
     zt_winograd_transform(&dy, tile, tiles, dy_tiles, dy_step(w));
@@ -234,7 +245,8 @@ static void give_kernels(const struct job *job, const struct place *at, const fl
     w->kernels->kernel(sums, step, g);
     for (int64_t l = 0; l < used; l++, to += w->conv.channels * elems)
         for (int t = 0; t < taps; t++)
-            to[tap[t]] = (job->data->accumulate ? to[tap[t]] : 0) + g[t * lanes + l];
+            if (tap[t] >= 0)
+                to[tap[t]] = (job->data->accumulate ? to[tap[t]] : 0) + g[t * lanes + l];
 }
 
 /* ---- many tiles ---- */
@@ -258,29 +270,42 @@ static void add_element(const struct zt_winograd_gradient *w, int64_t tiles, con
                                            .add = true });
 }
 
-static void add_products(const struct zt_winograd_gradient *w, int64_t tiles, const float *x, const float *dy,
-                         float *sums) {
-    const int64_t lanes = w->kernels->vector, of_phase = w->conv.channels * w->result_vectors * lanes;
+/* Of the phases beside `phase`, whose tiles are at x. */
+static void add_products(const struct zt_winograd_gradient *w, int phase, int64_t tiles, const float *x,
+                         const float *dy, float *sums) {
+    const int64_t lanes = w->kernels->vector, of_element = w->conv.channels * w->result_vectors * lanes;
     for (int64_t e = 0; e < elements_of(w); e++)
-        for (int64_t p = 0; p < w->phases; p++, sums += of_phase)
-            add_element(w, tiles, x + e * x_step(w) + p * w->channel_vectors * lanes, dy + e * dy_step(w), sums);
+        for (int p = phase; p < phase + w->beside; p++)
+            if (w->phase[p].used[e])
+                add_element(w, tiles, x + e * x_step(w) + (p - phase) * w->channel_vectors * lanes, dy + e * dy_step(w),
+                            sums + (p * elements_of(w) + e) * of_element);
 }
 
-static void do_piece(void *arg, int64_t piece) {
+/* Adds a unit to the sums of a piece: of the phases beside `phase`. */
+static void do_unit(const struct job *job, int phase, int64_t unit, float *sums) {
+    const struct zt_winograd_gradient *w = job->w;
+    const int64_t first = unit * w->unit, tiles = zt_min_int(w->unit, w->tiles.all - first);
+    float *x = job->threads + zt_parallel_thread() * unit_elems(w), *dy = x + elements_of(w) * x_step(w);
+    transform(job, phase, first, tiles, x, dy);
+    if (job->data->dw)
+        add_products(w, phase, tiles, x, dy, sums);
+    if (job->data->db && phase == 0)
+        add_bias(w, tiles, dy, sums + weight_elems(w));
+}
+
+/* A piece, and phases beside each other. */
+static void do_piece(void *arg, int64_t index) {
     const struct job *job = arg;
     const struct zt_winograd_gradient *w = job->w;
-    const int64_t units = zt_ceil_div(w->tiles.all, w->unit);
+    const int64_t units = zt_ceil_div(w->tiles.all, w->unit), piece = index / passes_of(w);
+    const int64_t of_phase = weight_elems(w) / w->phases;
+    const int phase = (int)(index % passes_of(w)) * w->beside;
     float *sums = job->sums + piece * sum_elems(w);
-    float *x = job->threads + zt_parallel_thread() * unit_elems(w), *dy = x + elements_of(w) * x_step(w);
-    memset(sums, 0, (size_t)sum_elems(w) * sizeof *sums);
-    for (int64_t u = units * piece / w->pieces; u < units * (piece + 1) / w->pieces; u++) {
-        const int64_t first = u * w->unit, tiles = zt_min_int(w->unit, w->tiles.all - first);
-        transform(job, first, tiles, x, dy);
-        if (job->data->dw)
-            add_products(w, tiles, x, dy, sums);
-        if (job->data->db)
-            add_bias(w, tiles, dy, sums + weight_elems(w));
-    }
+    memset(sums + phase * of_phase, 0, (size_t)(w->beside * of_phase) * sizeof *sums);
+    if (phase == 0)
+        memset(sums + weight_elems(w), 0, (size_t)(sum_elems(w) - weight_elems(w)) * sizeof *sums);
+    for (int64_t u = units * piece / w->pieces; u < units * (piece + 1) / w->pieces; u++)
+        do_unit(job, phase, u, sums);
 }
 
 static void finish_channel(void *arg, int64_t c) {
@@ -289,15 +314,15 @@ static void finish_channel(void *arg, int64_t c) {
     const int64_t lanes = w->kernels->vector, row = w->result_vectors * lanes;
     for (int p = 0; p < w->phases; p++)
         for (int64_t m = 0; m < w->conv.results; m += lanes)
-            give_kernels(job, &(struct place){ p, c, m }, job->sums + (p * w->conv.channels + c) * row + m,
-                         w->phases * w->conv.channels * row);
+            give_kernels(job, &(struct place){ p, c, m },
+                         job->sums + (p * elements_of(w) * w->conv.channels + c) * row + m, w->conv.channels * row);
 }
 
 static void run_pieces(struct job *job, int threads) {
     const struct zt_winograd_gradient *w = job->w;
     job->threads = job->sums + w->pieces * sum_elems(w);
     job->bias = job->sums + weight_elems(w);
-    zt_parallel_for(threads, w->pieces, do_piece, job);
+    zt_parallel_for(threads, w->pieces * passes_of(w), do_piece, job);
     zt_sum_blocks(job->sums, sum_elems(w), w->pieces, threads);
     if (job->data->dw)
         zt_parallel_for(threads, w->conv.channels, finish_channel, job);
@@ -310,7 +335,7 @@ static void transform_share(void *arg, int64_t share) {
     const struct zt_winograd_gradient *w = job->w;
     const int64_t first = share * ZT_WINOGRAD_SHARE;
     float *x = job->tiles + first * x_pitch(w), *dy = job->tiles + elements_of(w) * x_step(w) + first * dy_pitch(w);
-    transform(job, first, zt_min_int(ZT_WINOGRAD_SHARE, w->tiles.all - first), x, dy);
+    transform(job, 0, first, zt_min_int(ZT_WINOGRAD_SHARE, w->tiles.all - first), x, dy);
 }
 
 /* A block of input channels of a phase: first..end-1. */

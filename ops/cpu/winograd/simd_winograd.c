@@ -3,7 +3,11 @@
 
 #include <stddef.h>
 
-enum { ROWS = 6 }; /* of a product in registers */
+/* The first of the fewest parts of `rows`, none above `most`, that are alike. */
+static inline int64_t even_part(int64_t rows, int64_t most) {
+    const int64_t parts = (rows + most - 1) / most;
+    return (rows + parts - 1) / parts;
+}
 
 #define FUSED_ONLY
 #define BODY "ops/cpu/winograd/simd_winograd.inc"

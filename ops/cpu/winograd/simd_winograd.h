@@ -27,9 +27,15 @@ struct zt_winograd_product {
     int vectors;
     bool add;
 };
-/* The part of a tile that lies inside the plane, or of a square of results: rows and columns first..end-1. */
-struct zt_winograd_part {
-    int first[2], end[2];
+/* Adjacent tiles of a plane, or squares of results, `tiles` many: of a square's rows the first pixels, from which
+ * adjacent ones lie `pixel` floats apart, and adjacent tiles two pixels. Pixels first..end-1 are inside the plane,
+ * others are 0; a row outside of it is one vector of zeros, `inside` 0 and else -1. Element e of tile i goes to to[i *
+ * pitch + e * step]; two rows at `fetch`, like those of the line, are fetched. */
+struct zt_winograd_line {
+    const float *row[4], *fetch[ZT_WINOGRAD_RESULTS];
+    int64_t inside[4], pixel, first, end, tiles;
+    float *to;
+    int64_t pitch, step;
 };
 /* Operations on the 2 x 2 results: + bias (a vector), + added (at the positions of y; NULL, as before a pool: none),
  * then max(, 0) if relu; NaN stays. */
@@ -45,12 +51,10 @@ struct zt_winograd_kernels {
     float sum_scale;   /* the sum of dY over element (1, 1) of G2 dY G2' */
     /* G g G' of a vector of kernels, g[taps^2][vector]. */
     void (*weight)(const float *g, float *u, int64_t step);
-    /* B' d B: pixels of the tile lie `pixel` floats apart, rows `row`; 0 outside the part (NULL: all inside). */
-    void (*input)(const float *d, int64_t row, int64_t pixel, const struct zt_winograd_part *part, float *v,
-                  int64_t step);
-    /* G2 dY G2': as `input`, of 2 x 2 pixels. */
-    void (*gradient)(const float *dy, int64_t row, int64_t pixel, const struct zt_winograd_part *part, float *v,
-                     int64_t step);
+    /* B' d B of each tile. */
+    void (*input)(const struct zt_winograd_line *line);
+    /* G2 dY G2' of each 2 x 2 results. */
+    void (*gradient)(const struct zt_winograd_line *line);
     void (*product)(const struct zt_winograd_product *p);
     /* The results in the order of rows to y + at[0..3]; below 0: not wanted. */
     void (*output)(const float *m, int64_t step, const struct zt_winograd_finish *f, float *y, const int64_t *at);

@@ -63,47 +63,58 @@ void zt_winograd_next(const struct zt_winograd_tiles *t, struct zt_winograd_tile
     }
 }
 
-static bool is_inside(const struct zt_winograd_source *s, int axis, int64_t at) {
-    return at >= 0 && at + (s->square - 1) * s->stride < s->size[axis];
+static int64_t place_of(const struct zt_winograd_source *s, int axis, int64_t tile) {
+    return tile * ZT_WINOGRAD_RESULTS * s->stride + s->origin[axis];
 }
 
-/* The pixels of a tile inside the plane, along one axis; its first one lies at `at`. */
-static void clip(const struct zt_winograd_source *s, int axis, int64_t at, struct zt_winograd_part *to) {
-    to->first[axis] = (int)(at < 0 ? zt_ceil_div(-at, s->stride) : 0);
-    to->end[axis] = (int)(at < s->size[axis] ? zt_min_int(s->square, zt_ceil_div(s->size[axis] - at, s->stride)) : 0);
-}
+static const float zeros[16];
 
-static void transform(const struct zt_winograd_source *s, const struct zt_winograd_tile *t, float *to, int64_t step) {
-    const struct zt_planes *p = s->planes;
-    const int64_t apart = ZT_WINOGRAD_RESULTS * s->stride, pixel = s->stride * p->pixel;
-    const int64_t row = t->row * apart + s->origin[0], column = t->column * apart + s->origin[1];
-    const bool whole = is_inside(s, 0, row) && is_inside(s, 1, column);
-    struct zt_winograd_part inside = { 0 };
-    if (!whole) {
-        clip(s, 0, row, &inside);
-        clip(s, 1, column, &inside);
-    }
-    const int64_t corner = t->sample * p->sample + (row * s->size[1] + column) * p->pixel;
-    const int64_t row_step = s->size[1] * pixel;
-    const int64_t in_group = p->vector / s->vector;
-    const float *group = s->data + corner;
-    for (int64_t g = 0, part = 0; g < s->vectors; g++, to += s->vector) {
-        const float *from = group + part * s->vector;
-        for (int i = 0; i < ZT_WINOGRAD_RESULTS; i++) /* what the tile below adds */
-            __builtin_prefetch(from + (s->square + i) * row_step + ZT_WINOGRAD_RESULTS * pixel);
-        s->run(from, row_step, pixel, whole ? NULL : &inside, to, step);
-        if (++part == in_group) {
-            part = 0;
-            group += p->group;
-        }
+/* Sets the rows of a line, from that at `row` on; outside the plane they are zeros. */
+static void set_rows(const struct zt_winograd_source *s, const float *plane, int64_t row, int64_t column,
+                     struct zt_winograd_line *line) {
+    for (int i = 0; i < s->square; i++, row += s->stride) {
+        line->inside[i] = row >= 0 && row < s->size[0] ? -1 : 0;
+        line->row[i] = line->inside[i] ? plane + (row * s->size[1] + column) * s->planes->pixel : zeros;
     }
 }
 
-void zt_winograd_transform(const struct zt_winograd_source *s, struct zt_winograd_tile tile, int64_t count, float *to,
+/* The rows that the line below adds, or the first ones of the next sample. */
+static void set_fetch(const struct zt_winograd_source *s, const float *plane, const struct zt_winograd_tile *t,
+                      struct zt_winograd_line *line) {
+    const bool is_last = t->row == s->tiles->tiles[0] - 1;
+    const int64_t row = is_last ? zt_max_int(0, s->origin[0]) : place_of(s, 0, t->row) + s->square * s->stride;
+    const float *from = plane + (is_last ? s->planes->sample : 0);
+    for (int i = 0; i < ZT_WINOGRAD_RESULTS; i++)
+        line->fetch[i] = from + ((row + i * s->stride) * s->size[1] + place_of(s, 1, t->column)) * s->planes->pixel;
+}
+
+/* `count` tiles of a row, and a vector of channels, whose plane of the first sample is at `group`. */
+static void transform(const struct zt_winograd_source *s, const struct zt_winograd_tile *t, int64_t count,
+                      const float *group, struct zt_winograd_line *line) {
+    const int64_t column = place_of(s, 1, t->column);
+    const float *plane = group + t->sample * s->planes->sample;
+    line->tiles = count;
+    line->first = column < 0 ? zt_ceil_div(-column, s->stride) : 0;
+    line->end = column < s->size[1] ? zt_ceil_div(s->size[1] - column, s->stride) : 0;
+    set_rows(s, plane, place_of(s, 0, t->row), column, line);
+    set_fetch(s, plane, t, line);
+    s->run(line);
+}
+
+/* A vector after the other, as planes may lie in the same sets of the first cache. */
+void zt_winograd_transform(const struct zt_winograd_source *s, struct zt_winograd_tile first, int64_t count, float *to,
                            int64_t step) {
-    for (int64_t i = 0; i < count; i++, to += s->pitch) {
-        transform(s, &tile, to, step);
-        zt_winograd_next(s->tiles, &tile);
+    struct zt_winograd_line line = { .pixel = s->stride * s->planes->pixel, .pitch = s->pitch, .step = step };
+    for (int64_t g = 0; g < s->vectors; g++) {
+        const float *group = s->data + zt_planes_channel(s->planes, g * s->vector);
+        struct zt_winograd_tile t = first;
+        for (int64_t i = 0, beside; i < count; i += beside) {
+            beside = zt_min_int(count - i, s->tiles->tiles[1] - t.column);
+            line.to = to + i * s->pitch + g * s->vector;
+            transform(s, &t, beside, group, &line);
+            t.column += beside - 1;
+            zt_winograd_next(s->tiles, &t);
+        }
     }
 }
 

@@ -53,7 +53,7 @@ struct zt_winograd_source {
     const struct zt_winograd_tiles *tiles;
     const struct zt_planes *planes;
     const float *data;
-    void (*run)(const float *, int64_t, int64_t, const struct zt_winograd_part *, float *, int64_t);
+    void (*run)(const struct zt_winograd_line *line);
     int square, vector; /* the tile's edge; floats of a vector */
     int64_t size[2];    /* of a plane */
     int64_t origin[2];  /* of tile (0, 0): below 0 in the padding */

@@ -92,9 +92,8 @@ static double share_of(const struct zt_winograd *w, int64_t samples) {
     const double depth = (double)w->depth, results = (double)w->result_vectors;
     const double places = (double)(w->out[0] * w->out[1] * samples) / w->wide;
     const double direct = places * (double)(w->kernel_elems * w->channels) * results;
-    const double waits = w->result_vectors == 1 ? 1.35 : 1; /* a sum for the one before */
     const double pairs = (double)(w->vectors * w->kernels->vector) * results;
-    const double products = tiles * (double)w->used * pairs * (w->few ? 1 + 3.0 / CHUNK : 1) * waits;
+    const double products = tiles * (double)w->used * pairs * (w->few ? 1 + 3.0 / CHUNK : 1);
     const double moved = w->kernels->taps == 3 ? 60 * depth / w->kernels->vector + 70 * results
                                                : 60 * depth / w->kernels->vector + 60 * results + 45;
     const double transforms = tiles * w->wide * moved * (w->few ? 1.5 : 1);

@@ -88,6 +88,10 @@ const struct zt_case zt_cases_conv[] = {
     { "ConvTranspose", "float[4,120,8,10] float[120,256,3,3]",
       .attrs = "pads=[0,2,1,0] strides=[2,2] output_padding=[0,1]", .grad = 3 },
     { "Conv", "float[3,120,16,20] float[264,120,3,3] float[264]", .attrs = "pads=[0,1,1,0] strides=[2,2]", .grad = 7 },
+    { "ConvGradWeight", "float[20,46,47,61] float[20,90,24,31]",
+      .attrs = "kernel_shape=[3,3] pads=[1,1,1,1] strides=[2,2]", .domain = "ztrain", .outs = 2 },
+    { "ConvGradWeight", "float[24,72,24,23] float[24,120,12,12]",
+      .attrs = "kernel_shape=[3,3] pads=[1,1,0,1] strides=[2,2]", .domain = "ztrain", .outs = 2 },
     /* kernels of one element: rows of either tensor, chunks that are uneven, more sums than a group may have, other
        axes */
     { "Conv", "float[3,40,9,16] float[72,40,1,1] float[72]", .grad = 7 },

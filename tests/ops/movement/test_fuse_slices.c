@@ -102,10 +102,16 @@ START_TEST(thousands_of_parts_become_splits_of_groups) {
 }
 END_TEST
 
-START_TEST(two_parts_stay) {
-    part(0, 8, 1, 1);
+START_TEST(two_parts_become_one_split) {
     part(8, 20, 1, 1);
-    becomes(0, 2);
+    part(0, 8, 1, 1);
+    becomes(1, 0);
+}
+END_TEST
+
+START_TEST(a_slice_that_is_the_whole_stays) {
+    part(0, 20, 1, 1);
+    becomes(0, 1);
 }
 END_TEST
 
@@ -129,7 +135,8 @@ int main(void) {
     tcase_add_test(cases, equal_parts_become_one_split);
     tcase_add_test(cases, parts_of_other_sizes_become_one_split);
     tcase_add_test(cases, thousands_of_parts_become_splits_of_groups);
-    tcase_add_test(cases, two_parts_stay);
+    tcase_add_test(cases, two_parts_become_one_split);
+    tcase_add_test(cases, a_slice_that_is_the_whole_stays);
     tcase_add_test(cases, parts_with_a_gap_or_an_overlap_stay);
     tcase_add_test(cases, slices_with_steps_stay);
     return run_suite("fuse slices", cases, CK_NOFORK);

@@ -1,5 +1,5 @@
-/* The patterns norm_swish and batch_norm_activation: where they are found, with gradients and without, and that results
- * and gradients stay what they were. */
+/* The patterns norm_swish, batch_norm_activation and those of batch_norm_relu: where they are found, with gradients and
+ * without, and that results and gradients stay what they were. */
 #include "tests/ops/machine.h"
 #include "tests/ops/term_graph.h"
 #include "tests/suite.h"
@@ -44,8 +44,8 @@ static void differentiate(struct made *m) {
 }
 
 static void fuse(struct made *m) {
-    static const char *const names[] = { "norm_swish", "batch_norm_activation" };
-    static const struct zt_fusion fusion = { zt_patterns, names, 2 };
+    static const char *const names[] = { "norm_swish", "batch_norm_activation", "batch_norm_relu*" };
+    static const struct zt_fusion fusion = { zt_patterns, names, 3 };
     int counts[PATTERNS] = { 0 };
     OK(zt_pass_fuse(m->g, &zt_ops, &(struct zt_fuse_options){ &fusion, 1U << ZT_CPU, NULL, counts }, &err));
     for (int i = 0; zt_patterns[i]; i++)
@@ -136,6 +136,10 @@ static const struct {
     { "Clip(" BATCH ", 0.1, 0.5)", 0, 0 },              /* f(0) is not 0 */
     { "y = " BATCH "; Add(Clip(y, 0, 0.5), y)", 0, 0 }, /* another reader */
     { "Sigmoid(" BATCH ")", 0, 0 },
+    /* the node, its gradient, and that without y */
+    { "Conv(Relu(" BATCH "), w[4,5,1,1])", 3, 0 },
+    { "y = Relu(" BATCH "); Add(Neg(y), Exp(y))", 3, 0 },
+    { "h = Neg(x[3,5,3,4]); Relu(Add(BatchNormalization(h, s[5], b[5], m![5], q!1[5]), h))", 2, 0 }, /* y is needed */
 };
 
 START_TEST(pairs_are_found_and_change_nothing_beyond_rounding) {
