@@ -58,6 +58,7 @@ static const char float_functions[] =
     "FN float f_clamp(float x, float low, float high) { x = low > x ? low : x; return high < x ? high : x; }\n"
     "FN float f_root(float x) { return sqrtf(x); }\n"
     "FN float f_exponential(float x) { return expf(x); }\n"
+    "FN float f_exponential_below_0(float x) { return expf(x); }\n"
     "FN float f_exponential_m1(float x) { return expm1f(x); }\n"
     "FN float f_logarithm(float x) { return logf(x); }\n"
     "FN float f_logarithm_1p(float x) { return log1pf(x); }\n"
