@@ -48,6 +48,7 @@
     ROW(linear_gelu)                                                                                                   \
     ROW(linear_gelu_grad)                                                                                              \
     ROW(conv_float)                                                                                                    \
+    ROW(conv_float_cpu)                                                                                                \
     ROW(batch_norm_relu)                                                                                               \
     ROW(batch_norm_relu_grad)                                                                                          \
     ROW(batch_norm_relu_cuda)                                                                                          \

@@ -90,15 +90,15 @@ struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, b
     return s;
 }
 
-bool zt_conv_winograd(const struct zt_conv *c, struct zt_winograd_conv *to) {
+bool zt_conv_winograd(const struct zt_conv *c, enum zt_dtype dtype, struct zt_winograd_conv *to) {
     const struct zt_window *w = &c->window;
-    if (w->axes != 2 || c->groups != 1)
+    if (w->axes != 2 || c->groups != 1 || (dtype != ZT_FLOAT && dtype != ZT_BFLOAT16))
         return false;
     const int64_t stride = w->stride[0], kernel = w->kernel[0];
     if (stride > 2 || kernel < 3 || kernel > stride + 2)
         return false;
     *to = (struct zt_winograd_conv){
-        .samples = c->n, .channels = c->c, .results = c->m, .stride = (int)stride, .kernel = (int)kernel
+        .samples = c->n, .channels = c->c, .results = c->m, .stride = (int)stride, .kernel = (int)kernel, .dtype = dtype
     };
     for (int a = 0; a < 2; a++) {
         if (w->kernel[a] != kernel || w->stride[a] != stride || w->dilation[a] != 1 || w->pad[a] < 0 ||
@@ -143,9 +143,11 @@ static bool read_few_results(const struct zt_conv *c, struct zt_few_results_conv
     return true;
 }
 
-struct zt_planes_forms zt_conv_forms(const struct zt_conv *c) {
+struct zt_planes_forms zt_conv_forms(const struct zt_conv *c, enum zt_dtype dtype) {
     struct zt_planes_forms forms = { 0 };
-    forms.is_winograd = zt_conv_winograd(c, &forms.winograd);
+    forms.is_winograd = zt_conv_winograd(c, dtype, &forms.winograd);
+    if (dtype != ZT_FLOAT)
+        return forms;
     forms.is_pointwise = read_pointwise(c, &forms.pointwise);
     forms.is_few_results = read_few_results(c, &forms.few_results);
     return forms;
@@ -166,9 +168,9 @@ const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_b
 /* ---- time and type ---- */
 
 /* The share of the convolution's work that its algorithm does. */
-static double share_of(const struct zt_conv *c, enum zt_conv_direction direction) {
+static double share_of(const struct zt_conv *c, enum zt_dtype dtype, enum zt_conv_direction direction) {
     struct zt_winograd_wish wish = { .backward = direction == ZT_CONV_TO_X };
-    if (!zt_conv_winograd(c, &wish.conv))
+    if (!zt_conv_winograd(c, dtype, &wish.conv))
         return 1;
     if (direction == ZT_CONV_TO_W)
         return zt_winograd_gradient_share(&wish.conv);
@@ -181,7 +183,7 @@ double zt_conv_cpu_share(const struct zt_graph *g, int node) {
     const struct zt_conv_directions *d = zt_conv_directions(g->nodes[node]);
     struct zt_conv c;
     struct zt_err err = { 0 };
-    return zt_in(g, node, 0)->dtype == ZT_FLOAT && d->read(g, node, &c, &err) ? share_of(&c, d->direction) : 1;
+    return d->read(g, node, &c, &err) ? share_of(&c, zt_in(g, node, 0)->dtype, d->direction) : 1;
 }
 
 /* Whether it may be computed with the ReLU and the max pool behind it (ops/fusion/conv_pool.h), which in fp32 takes a
@@ -209,11 +211,10 @@ static bool is_slow_gradient(const struct zt_conv *c) {
  * whose gradients oneDNN adds up from large parts. */
 static bool has_faster_float(const struct zt_conv *c, enum zt_conv_direction direction) {
     const int64_t large = INT64_C(1) << 21;
-    struct zt_winograd_conv winograd;
     if (direction != ZT_CONV_TO_W)
         return zt_few_results_fits(c, direction);
-    return c->m * c->c * c->window.kernel_elems >= large && zt_conv_winograd(c, &winograd) &&
-           zt_winograd_gradient_share(&winograd) < 1;
+    return c->m * c->c * c->window.kernel_elems >= large && share_of(c, ZT_FLOAT, direction) < 1 &&
+           share_of(c, ZT_BFLOAT16, direction) == 1;
 }
 
 static bool is_slow_in_half(const struct zt_graph *g, int node) {

@@ -57,7 +57,7 @@ bool zt_conv_pool_grad_cpu_supports(const struct zt_graph *g, int node) {
 /* False where Winograd's filtering does not fit. Results that the pool drops are not computed. */
 static bool winograd_wish(const struct zt_conv_pool *c, struct zt_winograd_wish *to) {
     *to = (struct zt_winograd_wish){ .rows = 2 * c->pool.out[0], .columns = 2 * c->pool.out[1] };
-    return zt_conv_pool_pairs(&c->pool) && zt_conv_winograd(&c->conv, &to->conv);
+    return zt_conv_pool_pairs(&c->pool) && zt_conv_winograd(&c->conv, ZT_FLOAT, &to->conv);
 }
 
 double zt_conv_pool_cpu_share(const struct zt_graph *g, int node) {

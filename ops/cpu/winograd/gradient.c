@@ -1,5 +1,6 @@
-/* Transformed tiles are [element][tile][channel], those of x [element][tile][phase][channel], sums of products
- * [element][phase][input channel][result channel], and for db: [result channel].
+/* Transformed tiles are [element][tile][channel], those of x [element][tile][phase][channel], where a word holds as
+ * many tiles as depths of a product (simd_winograd.h). Sums of products are [element][phase][input channel][result
+ * channel], and for db: [result channel].
  *
  *     many tiles   a piece of the batch is some units of tiles, which add to the piece's sums; the pieces are added in
  *                  order. workspace: [ sums of each piece | of each thread: tiles of x | tiles of dy ]
@@ -66,22 +67,27 @@ static int64_t block_of(const struct zt_winograd_gradient *w) {
     return zt_min_int(zt_ceil_div(zt_ceil_div(w->conv.channels, BLOCKS), ROWS) * ROWS, BLOCK);
 }
 
-/* From a tile of x to the next, and of dy. */
+/* From the words of a tile of x to the next, and of dy. */
 static int64_t x_pitch(const struct zt_winograd_gradient *w) {
-    return zt_winograd_pitch(w->kernels, w->phases * w->channel_vectors);
+    return zt_winograd_pitch(w->phases * w->channel_vectors * w->kernels->vector);
 }
 
 static int64_t dy_pitch(const struct zt_winograd_gradient *w) {
-    return zt_winograd_pitch(w->kernels, w->result_vectors);
+    return zt_winograd_pitch(w->result_vectors * w->kernels->vector);
+}
+
+/* Words of `tiles` tiles, for each channel. */
+static int64_t words_of(const struct zt_winograd_gradient *w, int64_t tiles) {
+    return zt_ceil_div(tiles, w->kernels->depths);
 }
 
 /* From an element of the tiles of x to the next, and of dy. */
 static int64_t x_step(const struct zt_winograd_gradient *w) {
-    return zt_winograd_step(w->unit, x_pitch(w));
+    return zt_winograd_step(words_of(w, w->unit), x_pitch(w));
 }
 
 static int64_t dy_step(const struct zt_winograd_gradient *w) {
-    return zt_winograd_step(w->unit, dy_pitch(w));
+    return zt_winograd_step(words_of(w, w->unit), dy_pitch(w));
 }
 
 static int64_t unit_elems(const struct zt_winograd_gradient *w) {
@@ -97,7 +103,8 @@ static struct zt_winograd_gradient describe(const struct zt_winograd_conv *c, bo
     w.channel_vectors = zt_ceil_div(c->channels, w.kernels->vector);
     w.result_vectors = zt_ceil_div(c->results, w.kernels->vector);
     set_tiles(&w);
-    w.unit = few ? w.tiles.all : zt_winograd_unit(w.kernels, w.phases * w.channel_vectors + w.result_vectors);
+    const int64_t channels = (w.phases * w.channel_vectors + w.result_vectors) * w.kernels->vector;
+    w.unit = few ? w.tiles.all : zt_winograd_unit(w.kernels, channels / w.kernels->depths);
     w.pieces = few ? 0 : zt_min_int(SUMS / sum_elems(&w), MOST_PIECES);
     w.pieces = zt_min_int(w.pieces, zt_ceil_div(w.tiles.all, w.unit));
     return w;
@@ -113,11 +120,12 @@ static double share_of(const struct zt_winograd_gradient *w) {
     const struct zt_winograd_conv *c = &w->conv;
     const double tiles = (double)w->tiles.all, channels = (double)w->conv.channels, results = (double)w->result_vectors;
     const double places = (double)(c->out[0] * c->out[1] * c->samples);
-    const double direct = places * (double)(c->kernel * c->kernel) * channels * results;
-    const double products = tiles * (double)elements_of(w) * w->phases * channels * results;
+    const double depths = w->kernels->depths;
+    const double direct = places * (double)(c->kernel * c->kernel) * channels * results / depths;
+    const double products = tiles * (double)elements_of(w) * w->phases * channels * results / depths;
     const double added = w->phases > 1 ? 9 : 3;             /* sums of more phases do not stay in the second cache */
     const double waits = w->result_vectors == 1 ? 1.35 : 1; /* a sum for the one before */
-    const double loads = w->pieces ? added / (double)w->unit : 3.0 / DEPTH + 8 / (double)block_of(w);
+    const double loads = w->pieces ? added * depths / (double)w->unit : 3.0 / DEPTH + 8 / (double)block_of(w);
     const double moved = 3.8 * w->phases * (double)w->channel_vectors + 2.5 * results;
     const double transforms = tiles * (double)elements_of(w) * moved * (w->pieces ? 1 : 2.5);
     const double sums = (double)zt_max_int(w->pieces, 1) * (double)weight_elems(w) / w->kernels->vector * 12;
@@ -178,44 +186,52 @@ struct job {
     float *sums, *bias, *tiles, *threads;
 };
 
-/* Transforms tiles first, first + 1, ... of both planes. */
+/* Transforms tiles first, first + 1, ... of both planes to the words of `first` and those behind them. */
 static void transform(const struct job *job, int64_t first, int64_t tiles, float *x_tiles, float *dy_tiles) {
     const struct zt_winograd_gradient *w = job->w;
     const struct zt_winograd_conv *c = &w->conv;
     const struct zt_winograd_tile tile = zt_winograd_tile_of(&w->tiles, first);
     struct zt_winograd_source x = { .tiles = &w->tiles,
+                                    .kernels = w->kernels,
                                     .planes = &job->data->x_planes,
                                     .data = job->data->x,
                                     .run = w->kernels->input,
                                     .square = w->kernels->square,
-                                    .vector = w->kernels->vector,
                                     .size = { c->in[0], c->in[1] },
                                     .stride = c->stride,
                                     .vectors = w->channel_vectors,
                                     .pitch = x_pitch(w) };
     const struct zt_winograd_source dy = { .tiles = &w->tiles,
+                                           .kernels = w->kernels,
                                            .planes = &job->data->dy_planes,
                                            .data = job->data->dy,
                                            .run = w->kernels->gradient,
                                            .square = ZT_WINOGRAD_RESULTS,
-                                           .vector = w->kernels->vector,
                                            .size = { c->out[0], c->out[1] },
                                            .stride = 1,
                                            .vectors = w->result_vectors,
                                            .pitch = dy_pitch(w) };
     for (int p = 0; p < w->phases; p++, x_tiles += w->channel_vectors * w->kernels->vector) {
         memcpy(x.origin, w->phase[p].origin, sizeof x.origin);
-        zt_winograd_transform(&x, tile, tiles, x_tiles, x_step(w));
+        zt_winograd_transform_depth(&x, tile, tiles, x_tiles, x_step(w));
     }
-    zt_winograd_transform(&dy, tile, tiles, dy_tiles, dy_step(w));
+    zt_winograd_transform_depth(&dy, tile, tiles, dy_tiles, dy_step(w));
+}
+
+/* The sum of the depths of a word. */
+static inline float sum_of_word(const struct zt_winograd_gradient *w, float word) {
+    if (w->kernels->depths == 1)
+        return word;
+    const uint32_t bits = zt_float_bits(word);
+    return zt_bfloat_to_float((uint16_t)bits) + zt_bfloat_to_float((uint16_t)(bits >> 16));
 }
 
 /* From element (1, 1) of the transformed gradients. */
 static void add_bias(const struct zt_winograd_gradient *w, int64_t tiles, const float *dy, float *sums) {
     const float *from = dy + (w->kernels->square + 1) * dy_step(w);
-    for (int64_t t = 0; t < tiles; t++, from += dy_pitch(w))
+    for (int64_t t = 0; t < words_of(w, tiles); t++, from += dy_pitch(w))
         for (int64_t i = 0; i < w->result_vectors * w->kernels->vector; i++)
-            sums[i] += w->kernels->sum_scale * from[i];
+            sums[i] += w->kernels->sum_scale * sum_of_word(w, from[i]);
 }
 
 /* The kernels of a phase between input channel c and the vector of results from m on. */
@@ -253,7 +269,7 @@ static void add_element(const struct zt_winograd_gradient *w, int64_t tiles, con
                                            .b_step = dy_pitch(w),
                                            .m_row = row,
                                            .rows = w->conv.channels,
-                                           .depth = tiles,
+                                           .depth = words_of(w, tiles),
                                            .vectors = (int)zt_min_int(w->kernels->panel, w->result_vectors - o),
                                            .add = true });
 }
@@ -309,7 +325,8 @@ static void transform_share(void *arg, int64_t share) {
     const struct job *job = arg;
     const struct zt_winograd_gradient *w = job->w;
     const int64_t first = share * ZT_WINOGRAD_SHARE;
-    float *x = job->tiles + first * x_pitch(w), *dy = job->tiles + elements_of(w) * x_step(w) + first * dy_pitch(w);
+    float *x = job->tiles + words_of(w, first) * x_pitch(w);
+    float *dy = job->tiles + elements_of(w) * x_step(w) + words_of(w, first) * dy_pitch(w);
     transform(job, first, zt_min_int(ZT_WINOGRAD_SHARE, w->tiles.all - first), x, dy);
 }
 
@@ -325,8 +342,8 @@ static void sum_block(const struct job *job, const struct block *b, int64_t o, i
     const int64_t lanes = w->kernels->vector, row = vectors * lanes;
     const float *x = job->tiles + b->phase * w->channel_vectors * lanes + b->first;
     const float *dy = job->tiles + elements_of(w) * x_step(w) + o * lanes;
-    const int64_t depth = zt_ceil_div(w->tiles.all, zt_ceil_div(w->tiles.all, DEPTH));
-    for (int64_t t = 0; t < w->tiles.all; t += depth)
+    const int64_t words = words_of(w, w->tiles.all), depth = zt_ceil_div(words, zt_ceil_div(words, DEPTH));
+    for (int64_t t = 0; t < words; t += depth)
         for (int64_t e = 0; e < elements_of(w); e++)
             w->kernels->product(&(struct zt_winograd_product){ .a = x + e * x_step(w) + t * x_pitch(w),
                                                                .b = dy + e * dy_step(w) + t * dy_pitch(w),
@@ -336,7 +353,7 @@ static void sum_block(const struct job *job, const struct block *b, int64_t o, i
                                                                .b_step = dy_pitch(w),
                                                                .m_row = row,
                                                                .rows = b->end - b->first,
-                                                               .depth = zt_min_int(depth, w->tiles.all - t),
+                                                               .depth = zt_min_int(depth, words - t),
                                                                .vectors = vectors,
                                                                .add = t > 0 });
 }

@@ -4,7 +4,7 @@
 #include "ops/kernel/tile.h"
 
 const struct zt_winograd_kernels *zt_winograd_kernels_of(const struct zt_winograd_conv *c) {
-    return zt_winograd_kernels(c->stride == 1 ? ZT_WINOGRAD_3X3 : ZT_WINOGRAD_2X2);
+    return zt_winograd_kernels(c->stride == 1 ? ZT_WINOGRAD_3X3 : ZT_WINOGRAD_2X2, c->dtype);
 }
 
 static int64_t taps_of(const struct zt_winograd_conv *c) {
@@ -73,37 +73,86 @@ static void clip(const struct zt_winograd_source *s, int axis, int64_t at, struc
     to->end[axis] = (int)(at < s->size[axis] ? zt_min_int(s->square, zt_ceil_div(s->size[axis] - at, s->stride)) : 0);
 }
 
-static void transform(const struct zt_winograd_source *s, const struct zt_winograd_tile *t, float *to, int64_t step) {
+/* A tile of a source. */
+struct square {
+    const char *corner; /* its first pixel of the first channel */
+    bool whole;         /* all pixels are inside the plane */
+    struct zt_winograd_part inside;
+};
+
+static int64_t bytes_of(const struct zt_winograd_source *s) {
+    return (int64_t)sizeof(float) / s->kernels->depths;
+}
+
+static struct square square_of(const struct zt_winograd_source *s, const struct zt_winograd_tile *t) {
     const struct zt_planes *p = s->planes;
-    const int64_t apart = ZT_WINOGRAD_RESULTS * s->stride, pixel = s->stride * p->pixel;
+    const int64_t apart = ZT_WINOGRAD_RESULTS * s->stride;
     const int64_t row = t->row * apart + s->origin[0], column = t->column * apart + s->origin[1];
-    const bool whole = is_inside(s, 0, row) && is_inside(s, 1, column);
-    struct zt_winograd_part inside = { 0 };
-    if (!whole) {
-        clip(s, 0, row, &inside);
-        clip(s, 1, column, &inside);
+    struct square to = { .whole = is_inside(s, 0, row) && is_inside(s, 1, column) };
+    if (!to.whole) {
+        clip(s, 0, row, &to.inside);
+        clip(s, 1, column, &to.inside);
     }
-    const int64_t corner = t->sample * p->sample + (row * s->size[1] + column) * p->pixel;
-    const int64_t row_step = s->size[1] * pixel;
-    const int64_t in_group = p->vector / s->vector;
-    const float *group = s->data + corner;
-    for (int64_t g = 0, part = 0; g < s->vectors; g++, to += s->vector) {
-        const float *from = group + part * s->vector;
-        for (int i = 0; i < ZT_WINOGRAD_RESULTS; i++) /* what the tile below adds */
-            __builtin_prefetch(from + (s->square + i) * row_step + ZT_WINOGRAD_RESULTS * pixel);
-        s->run(from, row_step, pixel, whole ? NULL : &inside, to, step);
-        if (++part == in_group) {
-            part = 0;
-            group += p->group;
-        }
-    }
+    to.corner = (const char *)s->data + (t->sample * p->sample + (row * s->size[1] + column) * p->pixel) * bytes_of(s);
+    return to;
+}
+
+/* `at`: bytes from a square's corner to a vector of channels. */
+static void transform_vector(const struct zt_winograd_source *s, const struct square *square, int64_t at, float *to,
+                             int64_t step) {
+    const char *from = square->corner + at;
+    const int64_t pixel = s->stride * s->planes->pixel, row = s->size[1] * pixel, bytes = bytes_of(s);
+    for (int i = 0; i < ZT_WINOGRAD_RESULTS; i++) /* what the tile below adds */
+        __builtin_prefetch(from + ((s->square + i) * row + ZT_WINOGRAD_RESULTS * pixel) * bytes);
+    s->run(from, row, pixel, square->whole ? NULL : &square->inside, to, step);
+}
+
+/* From the corner of a square to vector g of the channels, in bytes. */
+static int64_t vector_at(const struct zt_winograd_source *s, int64_t g) {
+    const int64_t in_group = s->planes->vector / s->kernels->vector;
+    return (g / in_group * s->planes->group + g % in_group * s->kernels->vector) * bytes_of(s);
 }
 
 void zt_winograd_transform(const struct zt_winograd_source *s, struct zt_winograd_tile tile, int64_t count, float *to,
                            int64_t step) {
-    for (int64_t i = 0; i < count; i++, to += s->pitch) {
-        transform(s, &tile, to, step);
-        zt_winograd_next(s->tiles, &tile);
+    const int64_t words = s->kernels->vector / s->kernels->depths;
+    for (int64_t i = 0; i < count; i++, to += s->pitch, zt_winograd_next(s->tiles, &tile)) {
+        const struct square square = square_of(s, &tile);
+        for (int64_t g = 0; g < s->vectors; g++)
+            transform_vector(s, &square, vector_at(s, g), to + g * words, step);
+    }
+}
+
+enum { MOST_VECTOR = 16 };
+
+/* `second` NULL: there is none. */
+static void transform_pair(const struct zt_winograd_source *s, const struct square *first, const struct square *second,
+                           float *to, int64_t step) {
+    const int64_t words = s->kernels->vector / s->kernels->depths;
+    float of_first[ZT_WINOGRAD_ELEMENTS * MOST_VECTOR], of_second[ZT_WINOGRAD_ELEMENTS * MOST_VECTOR] = { 0 };
+    for (int64_t g = 0; g < s->vectors; g++, to += s->kernels->vector) {
+        transform_vector(s, first, vector_at(s, g), of_first, words);
+        if (second)
+            transform_vector(s, second, vector_at(s, g), of_second, words);
+        for (int64_t e = 0; e < s->kernels->elements; e++)
+            s->kernels->pair(of_first + e * words, of_second + e * words, to + e * step);
+    }
+}
+
+void zt_winograd_transform_depth(const struct zt_winograd_source *s, struct zt_winograd_tile tile, int64_t count,
+                                 float *to, int64_t step) {
+    if (s->kernels->depths == 1) {
+        zt_winograd_transform(s, tile, count, to, step);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += 2, to += s->pitch, zt_winograd_next(s->tiles, &tile)) {
+        const struct square first = square_of(s, &tile);
+        struct square second;
+        if (i + 1 < count) {
+            zt_winograd_next(s->tiles, &tile);
+            second = square_of(s, &tile);
+        }
+        transform_pair(s, &first, i + 1 < count ? &second : NULL, to, step);
     }
 }
 
@@ -112,24 +161,24 @@ const struct zt_layout *zt_winograd_layout(struct zt_arena *arena, const struct 
     const struct zt_layout *layout = zt_layout_vector(arena, given, dtype, shape);
     struct zt_planes planes;
     zt_planes_of(layout, shape, &planes);
-    return planes.vector % zt_winograd_kernels(ZT_WINOGRAD_3X3)->vector == 0
+    return planes.vector % zt_winograd_kernels(ZT_WINOGRAD_3X3, dtype)->vector == 0
                ? layout
                : zt_layout_vector(arena, NULL, dtype, shape);
 }
 
-enum { LINE = 16 }; /* floats of a cache line */
+enum { LINE = 16 }; /* words of a cache line */
 
 int64_t zt_winograd_step(int64_t unit, int64_t pitch) {
     return zt_align_floats(unit * pitch) + LINE;
 }
 
-int64_t zt_winograd_pitch(const struct zt_winograd_kernels *kernels, int64_t vectors) {
-    return vectors * kernels->vector + LINE;
+int64_t zt_winograd_pitch(int64_t words) {
+    return words + LINE;
 }
 
-int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t vectors) {
+int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t words) {
     enum { MOST_TILES = 48, LEAST_TILES = 12, ROWS = 6, UNIT_BYTES = 3 << 18 };
-    const int64_t tile = kernels->elements * vectors * kernels->vector * (int64_t)sizeof(float);
+    const int64_t tile = kernels->elements * words * (int64_t)sizeof(float);
     const int64_t fit = UNIT_BYTES / tile / ROWS * ROWS;
-    return fit < LEAST_TILES ? LEAST_TILES : zt_min_int(fit, MOST_TILES);
+    return fit < LEAST_TILES ? LEAST_TILES : zt_min_int(fit, MOST_TILES * kernels->depths);
 }
