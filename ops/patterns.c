@@ -38,6 +38,7 @@
     ROW(batch_norm_activation)                                                                                         \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \
+    ROW(conv_float_cpu)                                                                                                \
     ROW(conv_relu_pool)                                                                                                \
     ROW(conv_relu_pool_grad)                                                                                           \
     ROW(gemm_relu)                                                                                                     \
@@ -48,7 +49,6 @@
     ROW(linear_gelu)                                                                                                   \
     ROW(linear_gelu_grad)                                                                                              \
     ROW(conv_float)                                                                                                    \
-    ROW(conv_float_cpu)                                                                                                \
     ROW(batch_norm_relu)                                                                                               \
     ROW(batch_norm_relu_grad)                                                                                          \
     ROW(batch_norm_relu_cuda)                                                                                          \

@@ -95,7 +95,9 @@ static bool supports(const struct zt_graph *g, int node) {
             return false;
     if (added_of(&n))
         return zt_in(g, node, 0)->dtype == ZT_FLOAT && n.conv.groups == 1;
-    return zt_in(g, node, 0)->dtype == ZT_FLOAT || (zt_conv_safe_in_half(w) && exists(&n));
+    const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
+    return dtype == ZT_FLOAT || zt_conv_share(&n.conv, dtype, n.directions->direction) < 1 ||
+           (zt_conv_safe_in_half(w) && exists(&n));
 }
 
 struct conv_state {

@@ -4,9 +4,9 @@
  *
  *     many tiles   a piece of the batch is some units of tiles, which add to the piece's sums; the pieces are added in
  *                  order. workspace: [ sums of each piece | of each thread: tiles of x | tiles of dy ]
- *     few tiles    all are transformed first, and a unit of work is the products of a block of input channels, whose
- *                  sums of a phase stay in the second cache. workspace: [ bias | tiles of x | tiles of dy | of each
- *                  thread: sums ]
+ *     few tiles    all are transformed first, and a unit of work is the products of a block of input channels and a
+ * panel of results, whose sums of a phase stay in the second cache. workspace: [ bias | tiles of x | tiles of dy | of
+ * each thread: sums ]
  */
 #include "ops/cpu/winograd/gradient.h"
 
@@ -22,12 +22,13 @@ enum {
     MOST_PHASES = 4,
     FEWEST_PIECES = 4,
     MOST_PIECES = 16,
-    SUMS = 1 << 23, /* floats of all pieces */
-    FEW = 1 << 22,  /* floats of all transformed tiles, where these are few */
-    BLOCKS = 8,     /* units of few tiles: of input channels, */
-    BLOCK = 66,     /* which a unit has at most */
-    DEPTH = 96,     /* tiles whose panel of dy stays in the first cache */
-    ROWS = 6        /* of a product */
+    SUMS = 1 << 23,   /* floats of all pieces */
+    FEW = 1 << 22,    /* floats of all transformed tiles, where these are few */
+    CACHED = 1 << 18, /* floats of sums that stay in the second cache beside tiles */
+    UNITS = 8,        /* the fewest of few tiles: panels of result vectors by blocks of input channels, */
+    BLOCK = 66,       /* which a unit has at most */
+    DEPTH = 96,       /* tiles whose panel of dy stays in the first cache */
+    ROWS = 6          /* of a product */
 };
 
 struct zt_winograd_gradient {
@@ -62,9 +63,14 @@ static void set_tiles(struct zt_winograd_gradient *w) {
     }
 }
 
+static int64_t panels_of(const struct zt_winograd_gradient *w) {
+    return zt_ceil_div(w->result_vectors, w->kernels->panel);
+}
+
 /* Input channels of a unit of few tiles. */
 static int64_t block_of(const struct zt_winograd_gradient *w) {
-    return zt_min_int(zt_ceil_div(zt_ceil_div(w->conv.channels, BLOCKS), ROWS) * ROWS, BLOCK);
+    const int64_t blocks = zt_ceil_div(UNITS, panels_of(w));
+    return zt_min_int(zt_ceil_div(zt_ceil_div(w->conv.channels, blocks), ROWS) * ROWS, BLOCK);
 }
 
 /* From the words of a tile of x to the next, and of dy. */
@@ -123,8 +129,9 @@ static double share_of(const struct zt_winograd_gradient *w) {
     const double depths = w->kernels->depths;
     const double direct = places * (double)(c->kernel * c->kernel) * channels * results / depths;
     const double products = tiles * (double)elements_of(w) * w->phases * channels * results / depths;
-    const double added = w->phases > 1 ? 9 : 3;             /* sums of more phases do not stay in the second cache */
-    const double waits = w->result_vectors == 1 ? 1.35 : 1; /* a sum for the one before */
+    const bool large = depths > 1 && weight_elems(w) > CACHED;
+    const double added = large ? 25 : w->phases > 1 ? 9 : 3; /* sums that do not stay in the second cache */
+    const double waits = w->result_vectors == 1 ? 1.35 : 1;  /* a sum for the one before */
     const double loads = w->pieces ? added * depths / (double)w->unit : 3.0 / DEPTH + 8 / (double)block_of(w);
     const double moved = 3.8 * w->phases * (double)w->channel_vectors + 2.5 * results;
     const double transforms = tiles * (double)elements_of(w) * moved * (w->pieces ? 1 : 2.5);
@@ -371,15 +378,15 @@ static void do_panel(const struct job *job, const struct block *b, int64_t o, fl
                          step);
 }
 
-static void do_block(void *arg, int64_t index) {
+/* A panel of a block: the panels of a block follow one another. */
+static void do_unit(void *arg, int64_t index) {
     const struct job *job = arg;
     const struct zt_winograd_gradient *w = job->w;
-    const int64_t first = index * block_of(w);
+    const int64_t first = index / panels_of(w) * block_of(w), o = index % panels_of(w) * w->kernels->panel;
     struct block block = { 0, first, zt_min_int(first + block_of(w), w->conv.channels) };
     float *sums = job->threads + zt_parallel_thread() * block_elems(w);
-    for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel)
-        for (block.phase = 0; block.phase < w->phases; block.phase++)
-            do_panel(job, &block, o, sums);
+    for (block.phase = 0; block.phase < w->phases; block.phase++)
+        do_panel(job, &block, o, sums);
 }
 
 static void run_few(struct job *job, int threads) {
@@ -389,7 +396,7 @@ static void run_few(struct job *job, int threads) {
     job->threads = job->tiles + unit_elems(w);
     zt_parallel_for(threads, zt_ceil_div(w->tiles.all, ZT_WINOGRAD_SHARE), transform_share, job);
     if (job->data->dw)
-        zt_parallel_for(threads, zt_ceil_div(w->conv.channels, block_of(w)), do_block, job);
+        zt_parallel_for(threads, zt_ceil_div(w->conv.channels, block_of(w)) * panels_of(w), do_unit, job);
     if (job->data->db) {
         memset(job->bias, 0, (size_t)bias_elems(w) * sizeof *job->bias);
         add_bias(w, w->tiles.all, job->tiles + elements_of(w) * x_step(w), job->bias);

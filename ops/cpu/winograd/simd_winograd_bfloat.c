@@ -1,5 +1,5 @@
-/* Winograd's filtering of planes of bfloat16: transformed tiles and weights are rounded to bfloat16, the products of both are
- * added in float. */
+/* Winograd's filtering of planes of bfloat16: transformed tiles and weights are rounded to bfloat16, the products of
+ * both are added in float. */
 #include "ops/cpu/isa.h"
 #include "ops/cpu/simd_bytes.h"
 #include "ops/cpu/winograd/simd_winograd.h"
