@@ -144,12 +144,10 @@ static bool read_few_results(const struct zt_conv *c, struct zt_few_results_conv
 }
 
 struct zt_planes_forms zt_conv_forms(const struct zt_conv *c, enum zt_dtype dtype) {
-    struct zt_planes_forms forms = { 0 };
+    struct zt_planes_forms forms = { .dtype = dtype };
     forms.is_winograd = zt_conv_winograd(c, dtype, &forms.winograd);
-    if (dtype != ZT_FLOAT)
-        return forms;
     forms.is_pointwise = read_pointwise(c, &forms.pointwise);
-    forms.is_few_results = read_few_results(c, &forms.few_results);
+    forms.is_few_results = dtype == ZT_FLOAT && read_few_results(c, &forms.few_results);
     return forms;
 }
 

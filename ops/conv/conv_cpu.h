@@ -26,7 +26,7 @@ struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, b
 bool zt_conv_winograd(const struct zt_conv *c, enum zt_dtype dtype, struct zt_winograd_conv *to);
 /* The share of the convolution's work that its algorithm does: below 1 where Winograd's filtering is used. */
 double zt_conv_share(const struct zt_conv *c, enum zt_dtype dtype, enum zt_conv_direction direction);
-/* The convolution as our own kernels of weight gradients take it: of bfloat16 Winograd's alone. */
+/* The convolution as our own kernels of weight gradients take it: in bfloat16 not of few results. */
 struct zt_planes_forms zt_conv_forms(const struct zt_conv *c, enum zt_dtype dtype);
 /* Bytes of a sample of the result, y or x, in a blocked layout. */
 size_t zt_conv_result_bytes(const struct zt_conv *c, enum zt_conv_direction direction);

@@ -23,7 +23,8 @@ enum {
     FEWEST_PIECES = 4,
     MOST_PIECES = 16,
     SUMS = 1 << 23,   /* floats of all pieces */
-    FEW = 1 << 22,    /* floats of all transformed tiles, where these are few */
+    FEW = 1 << 22,    /* numbers of all transformed tiles, where these are few */
+    BESIDE = 5 << 15, /* floats of sums and tiles that stay in the second cache */
     CACHED = 1 << 18, /* floats of sums that stay in the second cache beside tiles */
     UNITS = 8,        /* the fewest of few tiles: panels of result vectors by blocks of input channels, */
     BLOCK = 66,       /* which a unit has at most */
@@ -100,6 +101,13 @@ static int64_t unit_elems(const struct zt_winograd_gradient *w) {
     return elements_of(w) * (x_step(w) + dy_step(w));
 }
 
+/* Tiles of a unit with so many words an element of a tile: pairs of bfloat16 share the second cache with the sums. */
+static int64_t unit_of(const struct zt_winograd_gradient *w, int64_t words) {
+    const int64_t unit = zt_winograd_unit(w->kernels, words), left = BESIDE - weight_elems(w);
+    return w->kernels->depths == 1 || left < BESIDE / 2 ? unit
+                                                        : zt_min_int(unit, left / (elements_of(w) * words) / 2 * 2);
+}
+
 static struct zt_winograd_gradient describe(const struct zt_winograd_conv *c, bool few) {
     struct zt_winograd_gradient w = { .kernels = zt_winograd_kernels_of(c),
                                       .conv = *c,
@@ -110,14 +118,15 @@ static struct zt_winograd_gradient describe(const struct zt_winograd_conv *c, bo
     w.result_vectors = zt_ceil_div(c->results, w.kernels->vector);
     set_tiles(&w);
     const int64_t channels = (w.phases * w.channel_vectors + w.result_vectors) * w.kernels->vector;
-    w.unit = few ? w.tiles.all : zt_winograd_unit(w.kernels, channels / w.kernels->depths);
+    w.unit = few ? w.tiles.all : unit_of(&w, channels / w.kernels->depths);
     w.pieces = few ? 0 : zt_min_int(SUMS / sum_elems(&w), MOST_PIECES);
     w.pieces = zt_min_int(w.pieces, zt_ceil_div(w.tiles.all, w.unit));
     return w;
 }
 
 static bool is_too_large(const struct zt_winograd_gradient *w, bool few) {
-    return few ? unit_elems(w) > FEW : w->pieces < zt_min_int(FEWEST_PIECES, zt_ceil_div(w->tiles.all, w->unit));
+    return few ? unit_elems(w) > FEW / w->kernels->depths
+               : w->pieces < zt_min_int(FEWEST_PIECES, zt_ceil_div(w->tiles.all, w->unit));
 }
 
 /* As for the other directions (winograd.c); sums are loaded, stored and added up instead of transformed weights. Of few
@@ -134,7 +143,7 @@ static double share_of(const struct zt_winograd_gradient *w) {
     const double waits = w->result_vectors == 1 ? 1.35 : 1;  /* a sum for the one before */
     const double loads = w->pieces ? added * depths / (double)w->unit : 3.0 / DEPTH + 8 / (double)block_of(w);
     const double moved = 3.8 * w->phases * (double)w->channel_vectors + 2.5 * results;
-    const double transforms = tiles * (double)elements_of(w) * moved * (w->pieces ? 1 : 2.5);
+    const double transforms = tiles * (double)elements_of(w) * moved * (!w->pieces ? 2.5 : depths > 1 ? 4 : 1);
     const double sums = (double)zt_max_int(w->pieces, 1) * (double)weight_elems(w) / w->kernels->vector * 12;
     return zt_winograd_share_of(direct, products * (1 + loads) * waits + transforms + sums);
 }
