@@ -81,7 +81,7 @@ struct square {
 };
 
 static int64_t bytes_of(const struct zt_winograd_source *s) {
-    return (int64_t)sizeof(float) / s->kernels->depths;
+    return s->kernels->depths == 1 ? (int64_t)sizeof(float) : (int64_t)sizeof(uint16_t);
 }
 
 static struct square square_of(const struct zt_winograd_source *s, const struct zt_winograd_tile *t) {
@@ -107,10 +107,19 @@ static void transform_vector(const struct zt_winograd_source *s, const struct sq
     s->run(from, row, pixel, square->whole ? NULL : &square->inside, to, step);
 }
 
-/* From the corner of a square to vector g of the channels, in bytes. */
-static int64_t vector_at(const struct zt_winograd_source *s, int64_t g) {
-    const int64_t in_group = s->planes->vector / s->kernels->vector;
-    return (g / in_group * s->planes->group + g % in_group * s->kernels->vector) * bytes_of(s);
+/* A vector of channels: its number in its group, and bytes from the corner of a square to it. */
+struct channels {
+    int64_t part, at;
+};
+
+static void next_vector(const struct zt_winograd_source *s, struct channels *c) {
+    const struct zt_planes *p = s->planes;
+    const int64_t vector = s->kernels->vector;
+    c->at += vector * bytes_of(s);
+    if (++c->part * vector == p->vector) {
+        c->at += (p->group - p->vector) * bytes_of(s);
+        c->part = 0;
+    }
 }
 
 void zt_winograd_transform(const struct zt_winograd_source *s, struct zt_winograd_tile tile, int64_t count, float *to,
@@ -118,8 +127,9 @@ void zt_winograd_transform(const struct zt_winograd_source *s, struct zt_winogra
     const int64_t words = s->kernels->vector / s->kernels->depths;
     for (int64_t i = 0; i < count; i++, to += s->pitch, zt_winograd_next(s->tiles, &tile)) {
         const struct square square = square_of(s, &tile);
-        for (int64_t g = 0; g < s->vectors; g++)
-            transform_vector(s, &square, vector_at(s, g), to + g * words, step);
+        struct channels c = { 0 };
+        for (int64_t g = 0; g < s->vectors; g++, next_vector(s, &c))
+            transform_vector(s, &square, c.at, to + g * words, step);
     }
 }
 
@@ -130,10 +140,11 @@ static void transform_pair(const struct zt_winograd_source *s, const struct squa
                            float *to, int64_t step) {
     const int64_t words = s->kernels->vector / s->kernels->depths;
     float of_first[ZT_WINOGRAD_ELEMENTS * MOST_VECTOR], of_second[ZT_WINOGRAD_ELEMENTS * MOST_VECTOR] = { 0 };
-    for (int64_t g = 0; g < s->vectors; g++, to += s->kernels->vector) {
-        transform_vector(s, first, vector_at(s, g), of_first, words);
+    struct channels c = { 0 };
+    for (int64_t g = 0; g < s->vectors; g++, to += s->kernels->vector, next_vector(s, &c)) {
+        transform_vector(s, first, c.at, of_first, words);
         if (second)
-            transform_vector(s, second, vector_at(s, g), of_second, words);
+            transform_vector(s, second, c.at, of_second, words);
         for (int64_t e = 0; e < s->kernels->elements; e++)
             s->kernels->pair(of_first + e * words, of_second + e * words, to + e * step);
     }

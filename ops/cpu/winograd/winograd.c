@@ -220,8 +220,8 @@ struct results {
     int64_t vector;
 };
 
-static inline float weight_at(const struct zt_winograd *w, const void *weights, int64_t at) {
-    return w->kernels->depths == 1 ? ((const float *)weights)[at] : zt_bfloat_to_float(((const uint16_t *)weights)[at]);
+static inline float weight_at(bool is_float, const void *weights, int64_t at) {
+    return is_float ? ((const float *)weights)[at] : zt_bfloat_to_float(((const uint16_t *)weights)[at]);
 }
 
 /* Kernel `k` of the depth, not in words, of a vector of results as [tap][result]. */
@@ -232,11 +232,12 @@ static void gather(const struct job *job, const struct results *r, int64_t k, fl
     const int64_t step = w->kernel_elems * (w->backward ? 1 : w->channels);
     const int64_t used = channel < w->channels ? zt_min_int(lanes, w->results - r->vector * lanes) : 0;
     const int64_t from = w->kernel_elems * (w->backward ? channel * w->results : channel) + r->vector * lanes * step;
+    const bool is_float = w->kernels->depths == 1;
     if (used < lanes)
         memset(g, 0, (size_t)(taps * lanes) * sizeof *g);
     for (int64_t l = 0; l < used; l++)
         for (int64_t t = 0; t < taps; t++)
-            g[t * lanes + l] = tap[t] < 0 ? 0 : weight_at(w, job->data->w, from + l * step + tap[t]);
+            g[t * lanes + l] = tap[t] < 0 ? 0 : weight_at(is_float, job->data->w, from + l * step + tap[t]);
 }
 
 /* Transforms the kernels of words first..end-1 of the depth of a vector of results to to[e * step + (k - first) * row].
@@ -287,7 +288,7 @@ static void find_results(const struct zt_winograd *w, int phase, int64_t pixel, 
 
 /* Element `at` of a tensor of planes. */
 static void *element(const struct zt_winograd *w, const void *data, int64_t at) {
-    return (char *)data + at * (int64_t)sizeof(float) / w->kernels->depths;
+    return (char *)data + at * (w->kernels->depths == 1 ? (int64_t)sizeof(float) : (int64_t)sizeof(uint16_t));
 }
 
 /* Fetches what the tile below writes, and reads of the tensor that is added. */
@@ -490,7 +491,7 @@ void zt_winograd_run(const struct zt_winograd *w, const struct zt_winograd_data 
     job.threads = job.bias + shared_elems(w);
     memset(job.bias, 0, (size_t)bias_elems(w) * sizeof *job.bias);
     for (int64_t i = 0; data->bias && i < w->results; i++)
-        job.bias[i] = weight_at(w, data->bias, i);
+        job.bias[i] = weight_at(w->kernels->depths == 1, data->bias, i);
     if (w->few)
         run_few(&job, threads);
     else
