@@ -4,7 +4,11 @@
  *     forward    y = conv(x)  ->  p, position = max pool of y  ->  ReLU of p
  *     backward   dy = dp at `position` where p > 0  ->  partial dw, db  and  dx
  *
- * workspace: [ partial sums (backward) | buffer of each thread | scratch of each thread ] */
+ * Forwards by Winograd's filtering a 2 x 2 pool takes place in registers; before other pools all of y is made first,
+ *
+ * workspace: [ y | of bfloat16: of each thread a plane of y and of p in float | what the filtering needs ]
+ *
+ * else workspace: [ partial sums (backward) | buffer of each thread | scratch of each thread ] */
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/elementwise/simd_elementwise.h"
 #include "ops/conv/conv_cpu.h"
@@ -25,6 +29,7 @@
 struct state {
     /* our own kernels, in place of the members below but `small`; NULL: not used */
     const struct zt_winograd *winograd; /* forward, as few */
+    bool is_whole;                      /* the filtering gives all of y */
     const struct zt_few_channels *few;
     const struct zt_few_channels_grad *few_grad; /* backward, as sparse */
     const struct zt_sparse_conv *sparse;
@@ -59,10 +64,12 @@ bool zt_conv_pool_grad_cpu_supports(const struct zt_graph *g, int node) {
            (zt_in(g, node, 0)->dtype == ZT_FLOAT || zt_sparse_conv_share(&c) < 1);
 }
 
-/* False where Winograd's filtering does not fit. Results that the pool drops are not computed. */
+/* False where Winograd's filtering does not fit. Results that a pool of pairs drops are not computed. */
 static bool winograd_wish(const struct zt_conv_pool *c, enum zt_dtype dtype, struct zt_winograd_wish *to) {
-    *to = (struct zt_winograd_wish){ .rows = 2 * c->pool.out[0], .columns = 2 * c->pool.out[1] };
-    return zt_conv_pool_pairs(&c->pool) && zt_conv_winograd(&c->conv, dtype, &to->conv);
+    const bool pairs = zt_conv_pool_pairs(&c->pool);
+    *to = (struct zt_winograd_wish){ .rows = pairs ? 2 * c->pool.out[0] : c->pool.in[0],
+                                     .columns = pairs ? 2 * c->pool.out[1] : c->pool.in[1] };
+    return zt_conv_winograd(&c->conv, dtype, &to->conv);
 }
 
 double zt_conv_pool_cpu_share(const struct zt_graph *g, int node) {
@@ -72,7 +79,7 @@ double zt_conv_pool_cpu_share(const struct zt_graph *g, int node) {
     if (!zt_conv_pool_read(g, node, &c, &err) || !winograd_wish(&c, zt_in(g, node, 0)->dtype, &wish))
         return 1;
     const double share = zt_winograd_share(&wish);
-    return share < 1 ? share * (double)(4 * c.pool.out_elems) / (double)c.pool.in_elems : 1;
+    return share < 1 ? share * (double)(wish.rows * wish.columns) / (double)c.pool.in_elems : 1;
 }
 double zt_conv_pool_grad_cpu_share(const struct zt_graph *g, int node) {
     struct zt_conv_pool c;
@@ -128,7 +135,26 @@ static void place(const struct state *s, int64_t block, int64_t plane, int64_t *
 
 /* ---- forward ---- */
 
-/* Prepares Winograd's filtering, which pools a tile in registers; false where it does not take the node. */
+static size_t whole_bytes(const struct state *s, enum zt_dtype dtype) {
+    return (size_t)zt_align_64(s->big.samples * s->big.sample * (int64_t)zt_dtype_bytes(dtype));
+}
+
+/* The result of the filtering as a tensor of the workspace; buffers of planes in float where it is bfloat16. */
+static void take_whole(struct zt_prepare *p, const struct zt_conv_pool *c, struct state *s) {
+    const enum zt_dtype dtype = zt_out(p->graph, p->node, 0)->dtype;
+    s->is_whole = true;
+    zt_activation_of(p->graph->nodes[p->node], &zt_op_relu, &s->relu);
+    s->samples = c->conv.n;
+    set_pool(s, c, p->out_layout[0]);
+    s->buffer_bytes = s->pooled_bytes = 0;
+    if (dtype != ZT_FLOAT) {
+        s->buffer_bytes = (size_t)zt_align_64(s->big.pixels * s->big.vector * (int64_t)sizeof(float));
+        s->pooled_bytes = (size_t)zt_align_64(s->small.pixels * s->small.vector * (int64_t)sizeof(float));
+    }
+    p->workspace_bytes += whole_bytes(s, dtype) + (s->buffer_bytes + s->pooled_bytes) * (size_t)p->threads;
+}
+
+/* Prepares Winograd's filtering, which pools a tile of pairs in registers; false where it does not take the node. */
 static bool take_winograd(struct zt_prepare *p, const struct zt_conv_pool *c) {
     const struct zt_graph *g = p->graph;
     const struct zt_value *x = zt_in(g, p->node, 0), *y = zt_out(g, p->node, 0);
@@ -146,6 +172,8 @@ static bool take_winograd(struct zt_prepare *p, const struct zt_conv_pool *c) {
     zt_planes_of(p->out_layout[0], &y->shape, &s->small);
     p->state = s;
     p->workspace_bytes = zt_winograd_bytes(winograd, p->threads);
+    if (!zt_conv_pool_pairs(&c->pool))
+        take_whole(p, c, s);
     return true;
 }
 
@@ -243,6 +271,44 @@ static void run_winograd(const struct zt_call *call) {
     zt_winograd_run(s->winograd, &data, call->workspace, call->threads);
 }
 
+/* A plane of the whole result. */
+static void pool_whole_plane(void *arg, int64_t plane) {
+    const struct zt_call *call = arg;
+    const struct state *s = call->state;
+    const enum zt_dtype dtype = call->out[0].dtype;
+    int64_t big, small;
+    place(s, 0, plane, &big, &small);
+    uint8_t *position = (uint8_t *)call->out[1].data + small;
+    const int64_t elems = s->small.pixels * s->small.vector;
+    if (dtype == ZT_FLOAT) {
+        float *to = (float *)call->out[0].data + small;
+        s->kernels->max(&s->pool, (const float *)call->workspace + big, to, position);
+        zt_activation_run(&s->relu, ZT_FLOAT, elems, to, to);
+        return;
+    }
+    char *own = (char *)call->workspace + whole_bytes(s, dtype) +
+                (s->buffer_bytes + s->pooled_bytes) * (size_t)zt_parallel_thread();
+    float *y = (float *)own, *p = (float *)(own + s->buffer_bytes);
+    zt_simd_load(dtype, (const uint16_t *)call->workspace + big, s->big.pixels * s->big.vector, y);
+    s->kernels->max(&s->pool, y, p, position);
+    zt_activation_run(&s->relu, ZT_FLOAT, elems, p, p);
+    zt_simd_store(dtype, p, elems, (uint16_t *)call->out[0].data + small);
+}
+
+static void run_whole(const struct zt_call *call) {
+    const struct state *s = call->state;
+    const size_t before =
+        whole_bytes(s, call->out[0].dtype) + (s->buffer_bytes + s->pooled_bytes) * (size_t)call->threads;
+    const struct zt_winograd_data data = { .x = call->in[0].data,
+                                           .w = call->in[1].data,
+                                           .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                           .y = call->workspace,
+                                           .x_planes = s->places,
+                                           .y_planes = s->big };
+    zt_winograd_run(s->winograd, &data, (char *)call->workspace + before, call->threads);
+    zt_parallel_for(call->threads, s->small.samples * s->small.groups, pool_whole_plane, (void *)call);
+}
+
 static void run_few(const struct zt_call *call) {
     const struct state *s = call->state;
     const struct zt_few_channels_data data = { .x = call->in[0].data,
@@ -257,7 +323,7 @@ static void run_few(const struct zt_call *call) {
 bool zt_conv_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
     const struct state *s = call->state;
     if (s->winograd || s->few) {
-        (s->winograd ? run_winograd : run_few)(call);
+        (s->is_whole ? run_whole : s->winograd ? run_winograd : run_few)(call);
         return true;
     }
     char *buffers = call->workspace;

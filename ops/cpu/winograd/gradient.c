@@ -23,7 +23,7 @@ enum {
     FEWEST_PIECES = 4,
     MOST_PIECES = 16,
     SUMS = 1 << 23,   /* floats of all pieces */
-    FEW = 1 << 22,    /* numbers of all transformed tiles, where these are few */
+    FEW = 1 << 22,    /* words of all transformed tiles, where these are few */
     BESIDE = 5 << 15, /* floats of sums and tiles that stay in the second cache */
     CACHED = 1 << 18, /* floats of sums that stay in the second cache beside tiles */
     UNITS = 8,        /* the fewest of few tiles: panels of result vectors by blocks of input channels, */
@@ -125,8 +125,7 @@ static struct zt_winograd_gradient describe(const struct zt_winograd_conv *c, bo
 }
 
 static bool is_too_large(const struct zt_winograd_gradient *w, bool few) {
-    return few ? unit_elems(w) > FEW / w->kernels->depths
-               : w->pieces < zt_min_int(FEWEST_PIECES, zt_ceil_div(w->tiles.all, w->unit));
+    return few ? unit_elems(w) > FEW : w->pieces < zt_min_int(FEWEST_PIECES, zt_ceil_div(w->tiles.all, w->unit));
 }
 
 /* As for the other directions (winograd.c); sums are loaded, stored and added up instead of transformed weights. Of few
@@ -141,7 +140,8 @@ static double share_of(const struct zt_winograd_gradient *w) {
     const bool large = depths > 1 && weight_elems(w) > CACHED;
     const double added = large ? 25 : w->phases > 1 ? 9 : 3; /* sums that do not stay in the second cache */
     const double waits = w->result_vectors == 1 ? 1.35 : 1;  /* a sum for the one before */
-    const double loads = w->pieces ? added * depths / (double)w->unit : 3.0 / DEPTH + 8 / (double)block_of(w);
+    const double apart = depths > 1 && unit_elems(w) > FEW / 2 ? 0.3 : 0; /* tiles that the third cache does not hold */
+    const double loads = w->pieces ? added * depths / (double)w->unit : 3.0 / DEPTH + 8 / (double)block_of(w) + apart;
     const double moved = 3.8 * w->phases * (double)w->channel_vectors + 2.5 * results;
     const double transforms = tiles * (double)elements_of(w) * moved * (!w->pieces ? 2.5 : depths > 1 ? 4 : 1);
     const double sums = (double)zt_max_int(w->pieces, 1) * (double)weight_elems(w) / w->kernels->vector * 12;

@@ -32,6 +32,8 @@ const struct zt_case zt_cases_conv_pool[] = {
       .domain = "ztrain", .outs = 2 }, /* one channel more than a vector, of several bands */
     { "ConvReluPool", "float[2,20,21,18]:-1..1 float[16,20,3,3]", .attrs = "strides=[2,1] " POOL_2X2("[5,8]"),
       .domain = "ztrain", .outs = 2 },
+    { "ConvReluPool", "float[3,64,15,16] float[72,64,3,3] float[72]",
+      .attrs = "pads=[1,1,1,1] " POOL("[3,3]", "[2,2]", "[0,0]", "[7,7]"), .domain = "ztrain", .outs = 2 },
     /* in bfloat16, whose rounding decides between results that are nearly equal: 1 x 1 windows of the pool. By
        Winograd's filtering, by oneDNN */
     { "ConvReluPool", "bfloat16[2,64,17,18] bfloat16[72,64,3,3] bfloat16[72]",
