@@ -31,13 +31,15 @@
 /* Patterns of the training graph. conv_relu_pool and conv_relu_pool_grad match nodes of conv_relu and pool_relu_grad.
  * half_propagation removes the casts that would hide matches of the other CUDA patterns; it is tried again after
  * bias_grad, which removes readers in fp32. linear_bias comes before linear_add and linear_relu, which match its nodes;
- * fused_elementwise takes the remaining nodes. Seven CUDA patterns have the names of CPU patterns. */
+ * fused_elementwise takes the remaining nodes. conv_float_cpu comes before
+ * conv_relu_pool_grad, which matches its nodes. Eight CUDA patterns have the names of CPU patterns. */
 #define TRAINING(ROW)                                                                                                  \
     ROW(shuffle_channels)                                                                                              \
     ROW(norm_swish)                                                                                                    \
     ROW(batch_norm_activation)                                                                                         \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \
+    ROW(conv_float_cpu)                                                                                                \
     ROW(conv_relu_pool)                                                                                                \
     ROW(conv_relu_pool_grad)                                                                                           \
     ROW(gemm_relu)                                                                                                     \

@@ -90,15 +90,15 @@ struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, b
     return s;
 }
 
-bool zt_conv_winograd(const struct zt_conv *c, struct zt_winograd_conv *to) {
+bool zt_conv_winograd(const struct zt_conv *c, enum zt_dtype dtype, struct zt_winograd_conv *to) {
     const struct zt_window *w = &c->window;
-    if (w->axes != 2 || c->groups != 1)
+    if (w->axes != 2 || c->groups != 1 || (dtype != ZT_FLOAT && dtype != ZT_BFLOAT16))
         return false;
     const int64_t stride = w->stride[0], kernel = w->kernel[0];
     if (stride > 2 || kernel < 3 || kernel > stride + 2)
         return false;
     *to = (struct zt_winograd_conv){
-        .samples = c->n, .channels = c->c, .results = c->m, .stride = (int)stride, .kernel = (int)kernel
+        .samples = c->n, .channels = c->c, .results = c->m, .stride = (int)stride, .kernel = (int)kernel, .dtype = dtype
     };
     for (int a = 0; a < 2; a++) {
         if (w->kernel[a] != kernel || w->stride[a] != stride || w->dilation[a] != 1 || w->pad[a] < 0 ||
@@ -143,11 +143,11 @@ static bool read_few_results(const struct zt_conv *c, struct zt_few_results_conv
     return true;
 }
 
-struct zt_planes_forms zt_conv_forms(const struct zt_conv *c) {
-    struct zt_planes_forms forms = { 0 };
-    forms.is_winograd = zt_conv_winograd(c, &forms.winograd);
+struct zt_planes_forms zt_conv_forms(const struct zt_conv *c, enum zt_dtype dtype) {
+    struct zt_planes_forms forms = { .dtype = dtype };
+    forms.is_winograd = zt_conv_winograd(c, dtype, &forms.winograd);
     forms.is_pointwise = read_pointwise(c, &forms.pointwise);
-    forms.is_few_results = read_few_results(c, &forms.few_results);
+    forms.is_few_results = dtype == ZT_FLOAT && read_few_results(c, &forms.few_results);
     return forms;
 }
 
@@ -165,10 +165,9 @@ const struct zt_layout *zt_conv_layout(struct zt_arena *arena, const struct zt_b
 
 /* ---- time and type ---- */
 
-/* The share of the convolution's work that its algorithm does. */
-static double share_of(const struct zt_conv *c, enum zt_conv_direction direction) {
+double zt_conv_share(const struct zt_conv *c, enum zt_dtype dtype, enum zt_conv_direction direction) {
     struct zt_winograd_wish wish = { .backward = direction == ZT_CONV_TO_X };
-    if (!zt_conv_winograd(c, &wish.conv))
+    if (!zt_conv_winograd(c, dtype, &wish.conv))
         return 1;
     if (direction == ZT_CONV_TO_W)
         return zt_winograd_gradient_share(&wish.conv);
@@ -181,19 +180,31 @@ double zt_conv_cpu_share(const struct zt_graph *g, int node) {
     const struct zt_conv_directions *d = zt_conv_directions(g->nodes[node]);
     struct zt_conv c;
     struct zt_err err = { 0 };
-    return zt_in(g, node, 0)->dtype == ZT_FLOAT && d->read(g, node, &c, &err) ? share_of(&c, d->direction) : 1;
+    return d->read(g, node, &c, &err) ? zt_conv_share(&c, zt_in(g, node, 0)->dtype, d->direction) : 1;
 }
 
-/* Whether it may be computed with the ReLU and the max pool behind it (ops/fusion/conv_pool.h), which in fp32 takes a
- * fraction of the products. */
-static bool is_before_pool(const struct zt_graph *g, int node) {
+/* The max pool behind the convolution and a ReLU, or of a gradient the one before them; -1: none. */
+static int pool_beside(const struct zt_graph *g, int node) {
     if (zt_conv_directions(g->nodes[node])->direction != ZT_CONV_TO_Y) {
         const int relu = zt_fuse_producer(g, node, 1, "ReluGrad", false);
-        return relu >= 0 && zt_fuse_producer(g, relu, 0, "MaxPoolGrad", false) >= 0;
+        return relu < 0 ? -1 : zt_fuse_producer(g, relu, 0, "MaxPoolGrad", false);
     }
     const int relu = zt_fuse_reader(g, g->nodes[node]->out[0], 0, "Relu");
-    return relu >= 0 && (zt_fuse_reader(g, g->nodes[relu]->out[0], 0, "MaxPoolTrain") >= 0 ||
-                         zt_fuse_reader(g, g->nodes[relu]->out[0], 0, "MaxPool") >= 0);
+    if (relu < 0)
+        return -1;
+    const int pool = zt_fuse_reader(g, g->nodes[relu]->out[0], 0, "MaxPoolTrain");
+    return pool < 0 ? zt_fuse_reader(g, g->nodes[relu]->out[0], 0, "MaxPool") : pool;
+}
+
+static bool is_pair(const struct zt_node *node, const char *attr) {
+    const struct zt_attr *a = zt_node_attr(node, attr);
+    return a && a->count == 2 && a->ints[0] == 2 && a->ints[1] == 2;
+}
+
+/* A first layer with a 2 x 2 pool behind it, for which there are kernels of fp32 (ops/fusion/few_channels_cpu.h). */
+static bool is_first_with_pool(const struct zt_graph *g, int node, const struct zt_conv *c) {
+    const int pool = pool_beside(g, node);
+    return pool >= 0 && c->c < 16 && is_pair(g->nodes[pool], "kernel_shape") && is_pair(g->nodes[pool], "strides");
 }
 
 /* Weight gradients for which oneDNN 2.6 takes many times as long in bfloat16: depthwise ones above 3 x 3, and those of
@@ -209,11 +220,10 @@ static bool is_slow_gradient(const struct zt_conv *c) {
  * whose gradients oneDNN adds up from large parts. */
 static bool has_faster_float(const struct zt_conv *c, enum zt_conv_direction direction) {
     const int64_t large = INT64_C(1) << 21;
-    struct zt_winograd_conv winograd;
     if (direction != ZT_CONV_TO_W)
         return zt_few_results_fits(c, direction);
-    return c->m * c->c * c->window.kernel_elems >= large && zt_conv_winograd(c, &winograd) &&
-           zt_winograd_gradient_share(&winograd) < 1;
+    return c->m * c->c * c->window.kernel_elems >= large && zt_conv_share(c, ZT_FLOAT, direction) < 1 &&
+           zt_conv_share(c, ZT_BFLOAT16, direction) == 1;
 }
 
 static bool is_slow_in_half(const struct zt_graph *g, int node) {
@@ -222,9 +232,10 @@ static bool is_slow_in_half(const struct zt_graph *g, int node) {
     struct zt_err err = { 0 };
     if (!d->read(g, node, &c, &err))
         return false;
-    return has_faster_float(&c, d->direction) || (d->direction == ZT_CONV_TO_W && is_slow_gradient(&c));
+    return is_first_with_pool(g, node, &c) || has_faster_float(&c, d->direction) ||
+           (d->direction == ZT_CONV_TO_W && is_slow_gradient(&c));
 }
 
 bool zt_conv_cpu_prefers_float(const struct zt_graph *g, int node) {
-    return zt_cpu_lacks_bf16(g, node) || is_before_pool(g, node) || is_slow_in_half(g, node);
+    return zt_cpu_lacks_bf16(g, node) || is_slow_in_half(g, node);
 }

@@ -95,7 +95,9 @@ static bool supports(const struct zt_graph *g, int node) {
             return false;
     if (added_of(&n))
         return zt_in(g, node, 0)->dtype == ZT_FLOAT && n.conv.groups == 1;
-    return zt_in(g, node, 0)->dtype == ZT_FLOAT || (zt_conv_safe_in_half(w) && exists(&n));
+    const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
+    return dtype == ZT_FLOAT || zt_conv_share(&n.conv, dtype, n.directions->direction) < 1 ||
+           (zt_conv_safe_in_half(w) && exists(&n));
 }
 
 struct conv_state {
@@ -206,18 +208,19 @@ static bool take_group(struct zt_prepare *p, const struct conv_node *n) {
  * goes to plain planes the vectors are blocks. */
 static struct conv_state *make_planes(struct zt_prepare *p, const struct conv_node *n, bool from_plain, bool to_plain) {
     struct zt_arena *arena = p->graph->arena;
+    const enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
     const bool forward = n->directions->direction == ZT_CONV_TO_Y;
     const int from = forward ? OF_X : OF_Y, to = forward ? OF_Y : OF_X;
     const struct zt_layout *given = p->in_layout[n->directions->of[from]], *layout;
     struct conv_state *s = make_own(p, n);
     s->samples = 1;
-    layout = from_plain ? NULL : zt_winograd_layout(arena, given, ZT_FLOAT, plane_of(n, from));
+    layout = from_plain ? NULL : zt_winograd_layout(arena, given, dtype, plane_of(n, from));
     zt_planes_of(layout, plane_of(n, from), &s->from);
     if (to_plain && s->from.pixel == s->from.vector)
-        layout = zt_layout_vector(arena, NULL, ZT_FLOAT, plane_of(n, from));
+        layout = zt_layout_vector(arena, NULL, dtype, plane_of(n, from));
     lay_plane(p, n, from, layout);
     zt_planes_of(layout, plane_of(n, from), &s->from);
-    layout = to_plain ? NULL : zt_winograd_layout(arena, layout, ZT_FLOAT, plane_of(n, to));
+    layout = to_plain ? NULL : zt_winograd_layout(arena, layout, dtype, plane_of(n, to));
     lay_plane(p, n, to, layout);
     zt_planes_of(layout, plane_of(n, to), &s->planes);
     return s;
@@ -229,7 +232,7 @@ static bool take_winograd(struct zt_prepare *p, const struct conv_node *n) {
     struct zt_winograd_wish wish = { .backward = n->directions->direction == ZT_CONV_TO_X,
                                      .rows = wanted[0],
                                      .columns = wanted[1] };
-    const bool fits = zt_in(p->graph, p->node, 0)->dtype == ZT_FLOAT && zt_conv_winograd(&n->conv, &wish.conv);
+    const bool fits = zt_conv_winograd(&n->conv, zt_in(p->graph, p->node, 0)->dtype, &wish.conv);
     const struct zt_winograd *winograd = fits ? zt_winograd_make(p->graph->arena, &wish) : NULL;
     if (!winograd)
         return false;
@@ -272,18 +275,18 @@ static bool take_whole_window(struct zt_prepare *p, const struct conv_node *n) {
 
 static bool take_planes_gradient(struct zt_prepare *p, const struct conv_node *n) {
     struct zt_arena *arena = p->graph->arena;
-    const struct zt_planes_forms forms = zt_conv_forms(&n->conv);
-    const bool fits = zt_in(p->graph, p->node, 0)->dtype == ZT_FLOAT;
-    const struct zt_planes_gradient *gradient = fits ? zt_planes_gradient_make(arena, &forms) : NULL;
+    const enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
+    const struct zt_planes_forms forms = zt_conv_forms(&n->conv, dtype);
+    const struct zt_planes_gradient *gradient = zt_planes_gradient_make(arena, &forms);
     if (!gradient)
         return false;
     const int x = n->directions->of[OF_X], y = n->directions->of[OF_Y];
     const struct zt_layout *given[2] = { p->in_layout[x], p->in_layout[y] };
     struct conv_state *s = make_own(p, n);
     s->planes_gradient = gradient;
-    p->in_layout[x] = zt_winograd_layout(arena, given[0], ZT_FLOAT, plane_of(n, OF_X));
+    p->in_layout[x] = zt_winograd_layout(arena, given[0], dtype, plane_of(n, OF_X));
     if (!zt_planes_gradient_reads_plain(gradient))
-        p->in_layout[y] = zt_winograd_layout(arena, given[1], ZT_FLOAT, plane_of(n, OF_Y));
+        p->in_layout[y] = zt_winograd_layout(arena, given[1], dtype, plane_of(n, OF_Y));
     zt_planes_of(p->in_layout[x], plane_of(n, OF_X), &s->from);
     zt_planes_of(p->in_layout[y], plane_of(n, OF_Y), &s->planes);
     p->workspace_bytes = zt_planes_gradient_bytes(gradient, p->threads);
@@ -335,7 +338,7 @@ static void lay_added(struct zt_prepare *p) {
         p->in_layout[ZT_CONV_ADDED] = p->out_layout[0];
 }
 
-static const float *added_at(const struct zt_call *call) {
+static const void *added_at(const struct zt_call *call) {
     return call->in_count > ZT_CONV_ADDED ? call->in[ZT_CONV_ADDED].data : NULL;
 }
 
@@ -349,7 +352,7 @@ static void add_block(void *arg, int64_t block, void *const *data) {
     const struct zt_call *call = arg;
     const struct conv_state *s = call->state;
     int64_t first, samples = samples_of(s, block, &first);
-    zt_conv_add(added_at(call) + first * s->planes.sample, samples * s->planes.sample,
+    zt_conv_add((const float *)added_at(call) + first * s->planes.sample, samples * s->planes.sample,
                 data[s->directions->direction == ZT_CONV_TO_X ? ZT_CONV_X : ZT_CONV_Y]);
 }
 
@@ -371,11 +374,12 @@ static void activate_block(void *arg, int64_t block, void *const *data) {
 static void activate_sample(void *arg, int64_t sample) {
     const struct zt_call *call = arg;
     const struct conv_state *s = call->state;
-    void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_Y] = (float *)made_at(call) + sample * s->planes.sample };
+    const int64_t bytes = (int64_t)zt_dtype_bytes(call->out[0].dtype);
+    void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_Y] = (char *)made_at(call) + sample * s->planes.sample * bytes };
     activate_block(arg, sample, data);
 }
 
-static void run_winograd(const struct zt_call *call, const float *from, const float *w) {
+static void run_winograd(const struct zt_call *call, const void *from, const void *w) {
     const struct conv_state *s = call->state;
     const struct zt_winograd_data data = { .x = from,
                                            .w = w,
@@ -388,7 +392,7 @@ static void run_winograd(const struct zt_call *call, const float *from, const fl
     zt_winograd_run(s->winograd, &data, call->workspace, call->threads);
 }
 
-static void run_few_results(const struct zt_call *call, const float *from, const float *w) {
+static void run_few_results(const struct zt_call *call, const void *from, const void *w) {
     const struct conv_state *s = call->state;
     const struct zt_few_results_data data = { .from = from,
                                               .w = w,

@@ -22,10 +22,12 @@ bool zt_conv_safe_in_half(const struct zt_window *w);
 bool zt_conv_types(const struct zt_graph *g, int node);
 /* The specification of the whole convolution; oneDNN chooses every layout, the caller sets kind and post-ops. */
 struct zt_dnnl_spec zt_conv_spec(const struct zt_conv *c, enum zt_dtype dtype, bool bias);
-/* The convolution for Winograd's filtering; false where that does not fit. */
-bool zt_conv_winograd(const struct zt_conv *c, struct zt_winograd_conv *to);
-/* The convolution as our own kernels of weight gradients take it. */
-struct zt_planes_forms zt_conv_forms(const struct zt_conv *c);
+/* The convolution of planes of dtype, float or bfloat16, for Winograd's filtering; false where that does not fit. */
+bool zt_conv_winograd(const struct zt_conv *c, enum zt_dtype dtype, struct zt_winograd_conv *to);
+/* The share of the convolution's work that its algorithm does: below 1 where Winograd's filtering is used. */
+double zt_conv_share(const struct zt_conv *c, enum zt_dtype dtype, enum zt_conv_direction direction);
+/* The convolution as our own kernels of weight gradients take it: in bfloat16 not of few results. */
+struct zt_planes_forms zt_conv_forms(const struct zt_conv *c, enum zt_dtype dtype);
 /* Bytes of a sample of the result, y or x, in a blocked layout. */
 size_t zt_conv_result_bytes(const struct zt_conv *c, enum zt_conv_direction direction);
 /* The layout that the primitive of the blocks wants in `slot`, for a graph value of this shape. */

@@ -3,7 +3,8 @@
  *     conv_float    ConvGradWeight and the Cast behind each of its outputs become one node, with attribute `to`
  *
  * The gradient of the bias, if any, is summed and stored in fp32. cuDNN computes the gradient of the weights in the
- * half type; one pass converts it to float and plain order, or adds it there over micro-batches. */
+ * half type; one pass converts it to float and plain order, or adds it there over micro-batches. The CPU's kernels sum
+ * in fp32 and then do not round. */
 #include "graph/passes/fusion/fuse.h"
 
 #include <string.h>
@@ -20,11 +21,12 @@ static int cast_of(const struct zt_graph *g, int value, const struct zt_node *be
     return cast && n->phase == beside->phase && n->stage == beside->stage ? node : -1;
 }
 
-static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, enum zt_backend backend,
+                  struct zt_err *err) {
     struct zt_node *n = g->nodes[node];
     int cast[2], out[2];
     if ((n->op != &zt_op_conv_grad_weight && n->op != &zt_op_conv_transpose_grad_weight) ||
-        !zt_dtype_is_half(zt_out(g, node, 0)->dtype) || !zt_op_takes(g, node, ZT_CUDA))
+        !zt_dtype_is_half(zt_out(g, node, 0)->dtype) || !zt_op_takes(g, node, backend))
         return false;
     for (int i = 0; i < n->out_count; i++) {
         cast[i] = zt_out(g, node, i) ? cast_of(g, n->out[i], n) : -1;
@@ -40,4 +42,12 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
     return true;
 }
 
-const struct zt_pattern zt_pattern_conv_float = { "conv_float", 1 << ZT_CUDA, apply };
+static bool apply_on_cuda(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return apply(g, table, node, ZT_CUDA, err);
+}
+static bool apply_on_cpu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return apply(g, table, node, ZT_CPU, err);
+}
+
+const struct zt_pattern zt_pattern_conv_float = { "conv_float", 1 << ZT_CUDA, apply_on_cuda };
+const struct zt_pattern zt_pattern_conv_float_cpu = { "conv_float", 1 << ZT_CPU, apply_on_cpu };

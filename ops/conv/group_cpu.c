@@ -260,11 +260,12 @@ static void gradient_piece(void *arg, int64_t unit) {
     float *sums = job->packed + unit * weight_elems(g), *scratch = job->scratch + zt_parallel_thread() * plane_elems(g);
     memset(sums, 0, (size_t)weight_elems(g) * sizeof *sums);
     for (int64_t n = g->n * piece / g->pieces; n < g->n * (piece + 1) / g->pieces; n++) {
-        const float *dy = job->weights->dy + (n * g->blocks + block) * y;
+        const float *dy = (const float *)job->weights->dy + (n * g->blocks + block) * y;
         fetch(dy, dy + y);
         if (job->weights->dw)
             g->kernel->weight_gradient(
-                &g->phase->grid, with_margins(g, job->weights->x + (n * g->blocks + block) * x, scratch), dy, sums);
+                &g->phase->grid, with_margins(g, (const float *)job->weights->x + (n * g->blocks + block) * x, scratch),
+                dy, sums);
         if (job->weights->db)
             add_plane(dy, g->size[0].out * g->size[1].out, vector, sums + weight_elems(g) - vector);
     }

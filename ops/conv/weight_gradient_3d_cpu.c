@@ -114,12 +114,12 @@ static void gradient_unit(void *arg, int64_t unit) {
     float *sums = job->sums + unit * sum_elems(w);
     memset(sums, 0, (size_t)sum_elems(w) * sizeof *sums);
     for (int64_t n = w->conv.n * piece / w->pieces; n < w->conv.n * (piece + 1) / w->pieces; n++) {
-        const float *dy = job->weights->dy + n * w->out_blocks * y;
+        const float *dy = (const float *)job->weights->dy + n * w->out_blocks * y;
         if (block == 0 && job->weights->db)
             add_planes(w, dy, sums + sum_elems(w) - w->conv.m);
         for (int64_t r = 0; job->weights->dw && r < window->out[0] * window->out[1]; r++)
             gradient_row(w, (const int64_t[]){ r / window->out[1], r % window->out[1] },
-                         job->weights->x + (n * w->in_blocks + block) * x, dy, sums);
+                         (const float *)job->weights->x + (n * w->in_blocks + block) * x, dy, sums);
     }
 }
 

@@ -32,9 +32,10 @@ static inline int64_t zt_planes_channel(const struct zt_planes *p, int64_t chann
     return channel / p->vector * p->group + channel % p->vector;
 }
 
-/* Arguments of weight gradients from planes of whole vectors of channels: dw and db, plain (NULL: not wanted). */
+/* Arguments of weight gradients from planes of whole vectors of channels, float or bfloat16 as the kernel takes them:
+ * dw and db, plain (NULL: not wanted). */
 struct zt_planes_weights {
-    const float *x, *dy;
+    const void *x, *dy;
     float *dw, *db;
     struct zt_planes x_planes, dy_planes;
     bool accumulate; /* dw is added to; db is always written anew */

@@ -5,10 +5,12 @@
  *         dy = dp where p > 0, at `position` in each window, 0 elsewhere; then the convolution's gradients of dy
  *
  * ReLU and maximum are exchanged, as both are monotonic. Where the maximum is not positive the position may differ from
- * that without fusion, but the gradient is 0 there. Any of the gradient's outputs may be omitted. */
+ * that without fusion, but the gradient is 0 there. Any of the gradient's outputs may be omitted; dw and db have the
+ * type `to`, float, or without it w's. */
 #include "ops/fusion/conv_pool.h"
 #include "graph/passes/fusion/fuse.h"
 #include "ops/fusion/kernels.h"
+#include "ops/fusion/sparse_conv_cpu.h"
 #include "ops/pool/pool.h"
 #include "ops/kernel/shape.h"
 
@@ -22,6 +24,7 @@ static const struct zt_attr_spec attrs[] = {
     { "kernel_shape", ZT_ATTR_INTS },
     { "pads", ZT_ATTR_INTS },
     { "strides", ZT_ATTR_INTS },
+    { "to", ZT_ATTR_INT },
     { "pool_kernel", ZT_ATTR_INTS, true },
     { "pool_out", ZT_ATTR_INTS, true },
     { "pool_pads", ZT_ATTR_INTS, true },
@@ -45,8 +48,9 @@ static bool grad_infer(struct zt_graph *g, int node, struct zt_err *err) {
     struct zt_conv_pool c;
     if (!zt_conv_pool_read(g, node, &c, err))
         return false;
-    zt_set_out(g, node, 0, zt_in(g, node, 1)->dtype, &zt_in(g, node, 1)->shape);
-    zt_set_out(g, node, 1, zt_in(g, node, 1)->dtype, &(struct zt_shape){ 1, { c.conv.m } });
+    const enum zt_dtype dtype = (enum zt_dtype)zt_attr_int(g->nodes[node], "to", zt_in(g, node, 1)->dtype);
+    zt_set_out(g, node, 0, dtype, &zt_in(g, node, 1)->shape);
+    zt_set_out(g, node, 1, dtype, &(struct zt_shape){ 1, { c.conv.m } });
     zt_set_out(g, node, 2, zt_in(g, node, 0)->dtype, &zt_in(g, node, 0)->shape);
     return true;
 }
@@ -152,8 +156,9 @@ static bool grad_ref(const struct zt_call *call, struct zt_err *err) {
         zt_conv_backward(&job);
     job.from = in[0].data;
     job.dy = dy;
-    job.to_dtype = job.dtype;
-    job.to = out[0] ? out[0] : zt_arena_alloc(arena, (size_t)zt_shape_count(&in[1].shape) * zt_dtype_bytes(job.dtype));
+    job.to_dtype = (enum zt_dtype)zt_attr_int(call->node, "to", job.dtype);
+    job.to =
+        out[0] ? out[0] : zt_arena_alloc(arena, (size_t)zt_shape_count(&in[1].shape) * zt_dtype_bytes(job.to_dtype));
     job.db = out[1];
     if (out[0] || out[1])
         zt_conv_weight(&job);
@@ -213,6 +218,13 @@ static void set_attrs(struct zt_graph *g, struct zt_node *like, const struct zt_
     like->attr = to;
 }
 
+/* Whether the convolution is of float, or in bfloat16 of one group and taken by the CPU. */
+static bool fits_type(const struct zt_graph *g, int conv) {
+    const enum zt_dtype dtype = zt_in(g, conv, 0)->dtype;
+    return dtype == ZT_FLOAT ||
+           (dtype == ZT_BFLOAT16 && zt_attr_int(g->nodes[conv], "group", 1) == 1 && zt_op_takes(g, conv, ZT_CPU));
+}
+
 /* MaxPoolTrain of a ConvRelu whose result nothing else reads. */
 static bool fuse_forward(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
     struct zt_pool pool;
@@ -220,7 +232,7 @@ static bool fuse_forward(struct zt_graph *g, const struct zt_op_table *table, in
     if (strcmp(g->nodes[node]->op_type, "MaxPoolTrain") != 0)
         return false;
     int from = zt_fuse_producer(g, node, 0, "ConvRelu", true);
-    if (from < 0 || zt_in(g, node, 0)->dtype != ZT_FLOAT || !zt_pool_read(g, node, &pool, &ignored))
+    if (from < 0 || !fits_type(g, from) || !zt_pool_read(g, node, &pool, &ignored))
         return false;
     const struct zt_window *w = &pool.window;
     if (w->axes != 2 || w->kernel_elems > 256 || w->dilation[0] != 1 || w->dilation[1] != 1)
@@ -258,7 +270,15 @@ static bool fuse_backward(struct zt_graph *g, const struct zt_op_table *table, i
     const int in[5] = { weight.in[0], g->nodes[forward]->in[1], unpool.in[0], unpool.in[1], unpool.in[2] };
     const int out[3] = { weight.out[0], weight.out_count > 1 ? weight.out[1] : -1,
                          input >= 0 ? g->nodes[input]->out[0] : -1 };
-    const struct zt_node like = *g->nodes[forward];
+    struct zt_conv_pool c;
+    struct zt_err ignored = { 0 };
+    struct zt_node like = zt_fuse_attrs_without(g, g->nodes[forward], "to");
+    if (zt_in(g, forward, 0)->dtype != ZT_FLOAT) { /* in bfloat16 there is a kernel of single places alone */
+        if (!zt_conv_pool_read(g, forward, &c, &ignored) || zt_sparse_conv_share(&c) == 1 ||
+            zt_out(g, node, 0)->dtype != ZT_FLOAT)
+            return false;
+        like.attr[like.attr_count++] = (struct zt_attr){ .name = "to", .type = ZT_ATTR_INT, .i = ZT_FLOAT };
+    }
     g->nodes[from]->dead = true;
     if (input >= 0)
         g->nodes[input]->dead = true;

@@ -4,8 +4,13 @@
  *     forward    y = conv(x)  ->  p, position = max pool of y  ->  ReLU of p
  *     backward   dy = dp at `position` where p > 0  ->  partial dw, db  and  dx
  *
- * workspace: [ partial sums (backward) | buffer of each thread | scratch of each thread ] */
+ * Forwards by Winograd's filtering a 2 x 2 pool takes place in registers; before other pools all of y is made first,
+ *
+ * workspace: [ y | of bfloat16: of each thread a plane of y and of p in float | what the filtering needs ]
+ *
+ * else workspace: [ partial sums (backward) | buffer of each thread | scratch of each thread ] */
 #include "ops/elementwise/activation_cpu.h"
+#include "ops/elementwise/simd_elementwise.h"
 #include "ops/conv/conv_cpu.h"
 #include "ops/cpu/winograd/winograd.h"
 #include "ops/fusion/conv_pool.h"
@@ -24,6 +29,7 @@
 struct state {
     /* our own kernels, in place of the members below but `small`; NULL: not used */
     const struct zt_winograd *winograd; /* forward, as few */
+    bool is_whole;                      /* the filtering gives all of y */
     const struct zt_few_channels *few;
     const struct zt_few_channels_grad *few_grad; /* backward, as sparse */
     const struct zt_sparse_conv *sparse;
@@ -39,35 +45,41 @@ struct state {
     struct zt_planes big, small; /* of the convolution's result, of the pool's */
     int64_t samples;             /* of a whole block */
     size_t buffer_bytes, scratch_bytes;
+    size_t pooled_bytes; /* forward, of bfloat16: a plane of results in float */
 };
 
-static bool supports(const struct zt_graph *g, int node) {
-    struct zt_conv_pool c;
+static bool supports(const struct zt_graph *g, int node, struct zt_conv_pool *c) {
     struct zt_err err = { 0 };
-    return zt_in(g, node, 0)->dtype == ZT_FLOAT && zt_conv_types(g, node) && zt_conv_pool_read(g, node, &c, &err) &&
-           zt_conv_fits(&c.conv) && c.pool.out_elems > 0;
+    return zt_conv_types(g, node) && zt_conv_pool_read(g, node, c, &err) && zt_conv_fits(&c->conv) &&
+           c->pool.out_elems > 0;
 }
 bool zt_conv_pool_cpu_supports(const struct zt_graph *g, int node) {
-    return supports(g, node);
+    struct zt_conv_pool c;
+    return supports(g, node, &c) &&
+           (zt_in(g, node, 0)->dtype == ZT_FLOAT || (c.conv.groups == 1 && zt_conv_safe_in_half(&c.conv.window)));
 }
 bool zt_conv_pool_grad_cpu_supports(const struct zt_graph *g, int node) {
-    return supports(g, node);
+    struct zt_conv_pool c;
+    return supports(g, node, &c) && (!zt_out(g, node, 0) || zt_out(g, node, 0)->dtype == ZT_FLOAT) &&
+           (zt_in(g, node, 0)->dtype == ZT_FLOAT || zt_sparse_conv_share(&c) < 1);
 }
 
-/* False where Winograd's filtering does not fit. Results that the pool drops are not computed. */
-static bool winograd_wish(const struct zt_conv_pool *c, struct zt_winograd_wish *to) {
-    *to = (struct zt_winograd_wish){ .rows = 2 * c->pool.out[0], .columns = 2 * c->pool.out[1] };
-    return zt_conv_pool_pairs(&c->pool) && zt_conv_winograd(&c->conv, &to->conv);
+/* False where Winograd's filtering does not fit. Results that a pool of pairs drops are not computed. */
+static bool winograd_wish(const struct zt_conv_pool *c, enum zt_dtype dtype, struct zt_winograd_wish *to) {
+    const bool pairs = zt_conv_pool_pairs(&c->pool);
+    *to = (struct zt_winograd_wish){ .rows = pairs ? 2 * c->pool.out[0] : c->pool.in[0],
+                                     .columns = pairs ? 2 * c->pool.out[1] : c->pool.in[1] };
+    return zt_conv_winograd(&c->conv, dtype, &to->conv);
 }
 
 double zt_conv_pool_cpu_share(const struct zt_graph *g, int node) {
     struct zt_conv_pool c;
     struct zt_winograd_wish wish;
     struct zt_err err = { 0 };
-    if (!zt_conv_pool_read(g, node, &c, &err) || !winograd_wish(&c, &wish))
+    if (!zt_conv_pool_read(g, node, &c, &err) || !winograd_wish(&c, zt_in(g, node, 0)->dtype, &wish))
         return 1;
     const double share = zt_winograd_share(&wish);
-    return share < 1 ? share * (double)(4 * c.pool.out_elems) / (double)c.pool.in_elems : 1;
+    return share < 1 ? share * (double)(wish.rows * wish.columns) / (double)c.pool.in_elems : 1;
 }
 double zt_conv_pool_grad_cpu_share(const struct zt_graph *g, int node) {
     struct zt_conv_pool c;
@@ -123,24 +135,45 @@ static void place(const struct state *s, int64_t block, int64_t plane, int64_t *
 
 /* ---- forward ---- */
 
-/* Prepares Winograd's filtering, which pools a tile in registers; false where it does not take the node. */
+static size_t whole_bytes(const struct state *s, enum zt_dtype dtype) {
+    return (size_t)zt_align_64(s->big.samples * s->big.sample * (int64_t)zt_dtype_bytes(dtype));
+}
+
+/* The result of the filtering as a tensor of the workspace; buffers of planes in float where it is bfloat16. */
+static void take_whole(struct zt_prepare *p, const struct zt_conv_pool *c, struct state *s) {
+    const enum zt_dtype dtype = zt_out(p->graph, p->node, 0)->dtype;
+    s->is_whole = true;
+    zt_activation_of(p->graph->nodes[p->node], &zt_op_relu, &s->relu);
+    s->samples = c->conv.n;
+    set_pool(s, c, p->out_layout[0]);
+    s->buffer_bytes = s->pooled_bytes = 0;
+    if (dtype != ZT_FLOAT) {
+        s->buffer_bytes = (size_t)zt_align_64(s->big.pixels * s->big.vector * (int64_t)sizeof(float));
+        s->pooled_bytes = (size_t)zt_align_64(s->small.pixels * s->small.vector * (int64_t)sizeof(float));
+    }
+    p->workspace_bytes += whole_bytes(s, dtype) + (s->buffer_bytes + s->pooled_bytes) * (size_t)p->threads;
+}
+
+/* Prepares Winograd's filtering, which pools a tile of pairs in registers; false where it does not take the node. */
 static bool take_winograd(struct zt_prepare *p, const struct zt_conv_pool *c) {
     const struct zt_graph *g = p->graph;
     const struct zt_value *x = zt_in(g, p->node, 0), *y = zt_out(g, p->node, 0);
     struct zt_winograd_wish wish;
-    const struct zt_winograd *winograd = winograd_wish(c, &wish) ? zt_winograd_make(g->arena, &wish) : NULL;
+    const struct zt_winograd *winograd = winograd_wish(c, x->dtype, &wish) ? zt_winograd_make(g->arena, &wish) : NULL;
     if (!winograd)
         return false;
     struct state *s = zt_calloc(1, sizeof *s);
     s->winograd = winograd;
-    p->in_layout[0] = zt_winograd_layout(g->arena, p->in_layout[0], ZT_FLOAT, &x->shape);
+    p->in_layout[0] = zt_winograd_layout(g->arena, p->in_layout[0], x->dtype, &x->shape);
     p->in_layout[1] = NULL;
-    p->out_layout[0] = zt_winograd_layout(g->arena, NULL, ZT_FLOAT, &y->shape);
+    p->out_layout[0] = zt_winograd_layout(g->arena, NULL, y->dtype, &y->shape);
     p->out_layout[1] = zt_layout_vector(g->arena, p->out_layout[0], ZT_UINT8, &y->shape);
     zt_planes_of(p->in_layout[0], &x->shape, &s->places);
     zt_planes_of(p->out_layout[0], &y->shape, &s->small);
     p->state = s;
     p->workspace_bytes = zt_winograd_bytes(winograd, p->threads);
+    if (!zt_conv_pool_pairs(&c->pool))
+        take_whole(p, c, s);
     return true;
 }
 
@@ -151,7 +184,8 @@ static bool take_few(struct zt_prepare *p, const struct zt_conv_pool *c) {
     const struct zt_layout *layout = zt_layout_vector(g->arena, NULL, ZT_FLOAT, &y->shape);
     struct zt_planes places;
     zt_planes_of(layout, &y->shape, &places);
-    const struct zt_few_channels *few = zt_few_channels_make(g->arena, c, places.groups * places.vector);
+    const struct zt_few_channels *few =
+        y->dtype == ZT_FLOAT ? zt_few_channels_make(g->arena, c, places.groups * places.vector) : NULL;
     if (!few || places.vector % zt_few_channels_vector(few) != 0)
         return false;
     struct state *s = zt_calloc(1, sizeof *s);
@@ -174,10 +208,11 @@ bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     if (take_winograd(p, &c) || take_few(p, &c))
         return true;
     struct state *s = zt_calloc(1, sizeof *s);
-    struct zt_dnnl_spec spec = zt_conv_spec(&c.conv, ZT_FLOAT, zt_in(g, p->node, 2) != NULL);
+    struct zt_dnnl_spec spec = zt_conv_spec(&c.conv, x->dtype, zt_in(g, p->node, 2) != NULL);
     const struct zt_layout *blocked = zt_layout_vector(g->arena, NULL, ZT_FLOAT, &y->shape);
     spec.kind = ZT_DNNL_CONV;
     spec.slot[ZT_CONV_Y] = in_order_of(blocked, spec.slot[ZT_CONV_Y]);
+    spec.slot[ZT_CONV_Y].dtype = ZT_FLOAT;
     s->samples = zt_batch_block_for_cache(c.conv.n, zt_conv_result_bytes(&c.conv, ZT_CONV_TO_Y));
     const struct zt_batch_cut cut = zt_conv_cut(&c.conv, s->samples);
     if (!zt_batch_blocks_make(&s->main, &spec, &cut, p->threads, err)) {
@@ -190,24 +225,32 @@ bool zt_conv_pool_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     p->state = s;
     p->in_layout[0] = zt_conv_layout(g->arena, &s->main, ZT_CONV_X, &x->shape);
     p->in_layout[1] = zt_conv_layout(g->arena, &s->main, ZT_CONV_W, &zt_in(g, p->node, 1)->shape);
-    p->out_layout[0] = blocked;
+    p->out_layout[0] = zt_layout_vector(g->arena, blocked, y->dtype, &y->shape);
     p->out_layout[1] = zt_layout_vector(g->arena, blocked, ZT_UINT8, &y->shape);
-    p->workspace_bytes = s->buffer_bytes * (size_t)p->threads + zt_batch_blocks_scratch(&s->main, p->threads);
+    if (y->dtype != ZT_FLOAT)
+        s->pooled_bytes = (size_t)zt_align_64(s->small.pixels * s->small.vector * (int64_t)sizeof(float));
+    p->workspace_bytes =
+        (s->buffer_bytes + s->pooled_bytes) * (size_t)p->threads + zt_batch_blocks_scratch(&s->main, p->threads);
     return true;
 }
 
 static void pool_block(void *arg, int64_t block, void *const *data) {
     const struct zt_call *call = arg;
     const struct state *s = call->state;
-    float *p = call->out[0].data;
+    const enum zt_dtype dtype = call->out[0].dtype;
+    char *pooled = (char *)call->workspace + s->buffer_bytes * (size_t)call->threads +
+                   s->pooled_bytes * (size_t)zt_parallel_thread();
     uint8_t *position = call->out[1].data;
-    int64_t planes = planes_in(s, block), big, small;
-    for (int64_t i = 0; i < planes; i++) {
+    const int64_t planes = planes_in(s, block), elems = s->small.pixels * s->small.vector;
+    for (int64_t i = 0, big, small; i < planes; i++) {
         place(s, block, i, &big, &small);
-        s->kernels->max(&s->pool, (const float *)data[ZT_CONV_Y] + big, p + small, position + small);
+        char *to = (char *)call->out[0].data + (size_t)small * zt_dtype_bytes(dtype);
+        float *made = (float *)(dtype == ZT_FLOAT ? to : pooled);
+        s->kernels->max(&s->pool, (const float *)data[ZT_CONV_Y] + big, made, position + small);
+        zt_activation_run(&s->relu, ZT_FLOAT, elems, made, made);
+        if (dtype != ZT_FLOAT)
+            zt_simd_store(dtype, made, elems, to);
     }
-    p += block * s->samples * s->small.sample;
-    zt_activation_run(&s->relu, ZT_FLOAT, planes / s->small.groups * s->small.sample, p, p);
 }
 
 static void direct_block(void *arg, int64_t block, void *const *data) {
@@ -228,6 +271,44 @@ static void run_winograd(const struct zt_call *call) {
     zt_winograd_run(s->winograd, &data, call->workspace, call->threads);
 }
 
+/* A plane of the whole result. */
+static void pool_whole_plane(void *arg, int64_t plane) {
+    const struct zt_call *call = arg;
+    const struct state *s = call->state;
+    const enum zt_dtype dtype = call->out[0].dtype;
+    int64_t big, small;
+    place(s, 0, plane, &big, &small);
+    uint8_t *position = (uint8_t *)call->out[1].data + small;
+    const int64_t elems = s->small.pixels * s->small.vector;
+    if (dtype == ZT_FLOAT) {
+        float *to = (float *)call->out[0].data + small;
+        s->kernels->max(&s->pool, (const float *)call->workspace + big, to, position);
+        zt_activation_run(&s->relu, ZT_FLOAT, elems, to, to);
+        return;
+    }
+    char *own = (char *)call->workspace + whole_bytes(s, dtype) +
+                (s->buffer_bytes + s->pooled_bytes) * (size_t)zt_parallel_thread();
+    float *y = (float *)own, *p = (float *)(own + s->buffer_bytes);
+    zt_simd_load(dtype, (const uint16_t *)call->workspace + big, s->big.pixels * s->big.vector, y);
+    s->kernels->max(&s->pool, y, p, position);
+    zt_activation_run(&s->relu, ZT_FLOAT, elems, p, p);
+    zt_simd_store(dtype, p, elems, (uint16_t *)call->out[0].data + small);
+}
+
+static void run_whole(const struct zt_call *call) {
+    const struct state *s = call->state;
+    const size_t before =
+        whole_bytes(s, call->out[0].dtype) + (s->buffer_bytes + s->pooled_bytes) * (size_t)call->threads;
+    const struct zt_winograd_data data = { .x = call->in[0].data,
+                                           .w = call->in[1].data,
+                                           .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                           .y = call->workspace,
+                                           .x_planes = s->places,
+                                           .y_planes = s->big };
+    zt_winograd_run(s->winograd, &data, (char *)call->workspace + before, call->threads);
+    zt_parallel_for(call->threads, s->small.samples * s->small.groups, pool_whole_plane, (void *)call);
+}
+
 static void run_few(const struct zt_call *call) {
     const struct state *s = call->state;
     const struct zt_few_channels_data data = { .x = call->in[0].data,
@@ -242,7 +323,7 @@ static void run_few(const struct zt_call *call) {
 bool zt_conv_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
     const struct state *s = call->state;
     if (s->winograd || s->few) {
-        (s->winograd ? run_winograd : run_few)(call);
+        (s->is_whole ? run_whole : s->winograd ? run_winograd : run_few)(call);
         return true;
     }
     char *buffers = call->workspace;
@@ -254,8 +335,8 @@ bool zt_conv_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
                                               .after = pool_block,
                                               .arg = (void *)call,
                                               .local = { [ZT_CONV_Y] = s->buffer_bytes } };
-    return zt_batch_blocks_run(&s->main, call->threads, data, buffers + s->buffer_bytes * (size_t)call->threads, &work,
-                               err);
+    char *scratch = buffers + (s->buffer_bytes + s->pooled_bytes) * (size_t)call->threads;
+    return zt_batch_blocks_run(&s->main, call->threads, data, scratch, &work, err);
 }
 
 /* ---- backward ---- */
@@ -285,10 +366,11 @@ static size_t most(size_t a, size_t b) {
 static void take_pooled(struct zt_prepare *p, int vector, struct zt_planes *to) {
     const struct zt_graph *g = p->graph;
     const struct zt_shape *shape = &zt_in(g, p->node, 4)->shape;
-    const struct zt_layout *layout = zt_layout_vector(g->arena, p->in_layout[3], ZT_FLOAT, shape);
+    const enum zt_dtype dtype = zt_in(g, p->node, 4)->dtype;
+    const struct zt_layout *layout = zt_layout_vector(g->arena, p->in_layout[3], dtype, shape);
     zt_planes_of(layout, shape, to);
     if (to->vector % vector != 0) {
-        layout = zt_layout_vector(g->arena, NULL, ZT_FLOAT, shape);
+        layout = zt_layout_vector(g->arena, NULL, dtype, shape);
         zt_planes_of(layout, shape, to);
     }
     for (int i = 2; i < 5; i++)
@@ -298,7 +380,9 @@ static void take_pooled(struct zt_prepare *p, int vector, struct zt_planes *to) 
 /* Prepares the weight gradient of few input channels; false where it does not take the node. */
 static bool take_few_grad(struct zt_prepare *p, const struct zt_conv_pool *c) {
     const struct zt_few_channels_grad *few =
-        zt_out(p->graph, p->node, 2) ? NULL : zt_few_channels_grad_make(p->graph->arena, c);
+        zt_out(p->graph, p->node, 2) || zt_in(p->graph, p->node, 0)->dtype != ZT_FLOAT
+            ? NULL
+            : zt_few_channels_grad_make(p->graph->arena, c);
     if (!few)
         return false;
     struct state *s = zt_calloc(1, sizeof *s);
@@ -316,21 +400,21 @@ static bool take_few_grad(struct zt_prepare *p, const struct zt_conv_pool *c) {
 static bool take_sparse(struct zt_prepare *p, const struct zt_conv_pool *c) {
     const struct zt_graph *g = p->graph;
     const struct zt_value *x = zt_in(g, p->node, 0);
-    const struct zt_sparse_conv *sparse = zt_sparse_conv_make(g->arena, c);
+    const struct zt_sparse_conv *sparse = zt_sparse_conv_make(g->arena, c, x->dtype);
     if (!sparse)
         return false;
     struct state *s = zt_calloc(1, sizeof *s);
     s->sparse = sparse;
     take_pooled(p, zt_sparse_conv_vector(sparse), &s->small);
     if (c->conv.c >= zt_sparse_conv_vector(sparse))
-        p->in_layout[0] = zt_layout_vector(g->arena, p->in_layout[0], ZT_FLOAT, &x->shape);
+        p->in_layout[0] = zt_layout_vector(g->arena, p->in_layout[0], x->dtype, &x->shape);
     zt_planes_of(p->in_layout[0], &x->shape, &s->places);
     p->in_layout[1] = NULL;
     if (zt_out(g, p->node, 2))
         p->out_layout[2] = p->in_layout[0];
     p->state = s;
     p->can_accumulate = true; /* dw; db and dx are always written anew */
-    p->workspace_bytes = zt_sparse_conv_bytes(sparse, p->threads);
+    p->workspace_bytes = zt_sparse_conv_bytes(sparse, &s->small, p->threads);
     return true;
 }
 

@@ -3,7 +3,8 @@
  *
  *     [group][sample][row][column][pixel]
  *
- * and a band of dx is made in the same order and added to dx. pixel is a vector, or all channels where they are fewer.
+ * and a band of dx is made in the same order and added to dx. pixel is a vector, or all channels where they are fewer,
+ * or where their kernel rows have fewer vectors than those of groups: 17 channels leave most of a second group empty.
  * The sums of a unit, and the weights, are
  *
  *     [group][output channel][kernel row][kernel column][pixel], kernel rows filled up to whole vectors
@@ -12,7 +13,8 @@
  * listed first: by channel for dw, whose sums stay in registers, and by pixel for dx, which stays there. Then these
  * channels take one group after another, whose x, or whose weights, stay in the first cache.
  *
- * workspace: [ sums of each piece | weights | of each thread: band of x | band of dx | places ] */
+ * workspace: [ sums of each piece | weights | of bfloat16: dp and p in float | of each thread: band of x | band of dx |
+ * places ] */
 #include "ops/fusion/sparse_conv_cpu.h"
 
 #include "base/align.h"
@@ -20,6 +22,7 @@
 #include "ops/conv/conv_cpu.h"
 #include "ops/cpu/block_sum.h"
 #include "ops/cpu/fetch.h"
+#include "ops/elementwise/simd_elementwise.h"
 #include "ops/fusion/simd_sparse_conv.h"
 #include "ops/kernel/tile.h"
 
@@ -34,6 +37,7 @@ enum { FEWEST_WINDOWS = 96, BAND_BYTES = 1 << 18, LIST_BYTES = 1 << 17, GROUP_VE
 struct zt_sparse_conv {
     const struct zt_sparse_kernels *kernels;
     struct zt_conv_pool c;
+    enum zt_dtype dtype;            /* of x, w, dp, p and dx: float, bfloat16 */
     int64_t pixel, groups, vectors; /* of a pixel; of channels; of a kernel row */
     int64_t columns, row;           /* of a padded row: pixels, floats */
     int64_t samples, pool_rows;     /* of a whole band: one of them is all or one */
@@ -90,6 +94,17 @@ static int64_t listed_at_once(const struct zt_sparse_conv *s) {
     return zt_min_int(zt_max_int(most / vector, 1), zt_ceil_div(s->c.conv.m, vector)) * vector;
 }
 
+/* Vectors of a kernel row of so many channels. */
+static int64_t row_vectors(const struct zt_sparse_kernels *kernels, const struct zt_conv *c, int64_t channels) {
+    return zt_ceil_div(c->window.kernel[1] * channels, kernels->vector);
+}
+
+static int64_t pixel_of(const struct zt_sparse_kernels *kernels, const struct zt_conv *c) {
+    const int64_t vector = kernels->vector, all = row_vectors(kernels, c, c->c);
+    const bool fewer = all < zt_ceil_div(c->c, vector) * row_vectors(kernels, c, vector);
+    return c->c <= vector || (all <= ZT_SPARSE_VECTORS && fewer) ? c->c : vector;
+}
+
 static bool takes(const struct zt_sparse_kernels *kernels, const struct zt_conv_pool *c) {
     const struct zt_window *w = &c->conv.window;
     return kernels && w->axes == 2 && c->conv.groups == 1 && w->dilation[1] == 1 && w->kernel[1] <= ZT_SPARSE_VECTORS &&
@@ -100,16 +115,17 @@ double zt_sparse_conv_share(const struct zt_conv_pool *c) {
     return takes(zt_sparse_kernels(), c) ? (double)c->pool.out_elems / (double)c->pool.in_elems : 1;
 }
 
-const struct zt_sparse_conv *zt_sparse_conv_make(struct zt_arena *arena, const struct zt_conv_pool *c) {
+const struct zt_sparse_conv *zt_sparse_conv_make(struct zt_arena *arena, const struct zt_conv_pool *c,
+                                                 enum zt_dtype dtype) {
     const struct zt_sparse_kernels *kernels = zt_sparse_kernels();
     if (!takes(kernels, c))
         return NULL;
     const struct zt_window *w = &c->conv.window;
     struct zt_sparse_conv *s = ZT_NEW(arena, struct zt_sparse_conv);
-    *s = (struct zt_sparse_conv){ .kernels = kernels, .c = *c };
-    s->pixel = zt_min_int(c->conv.c, kernels->vector);
+    *s = (struct zt_sparse_conv){ .kernels = kernels, .c = *c, .dtype = dtype };
+    s->pixel = pixel_of(kernels, &c->conv);
     s->groups = zt_ceil_div(c->conv.c, s->pixel);
-    s->vectors = zt_ceil_div(w->kernel[1] * s->pixel, kernels->vector);
+    s->vectors = row_vectors(kernels, &c->conv, s->pixel);
     s->columns = (w->out[1] - 1) * w->stride[1] + w->kernel[1];
     s->row = s->columns * s->pixel;
     set_band(s);
@@ -138,8 +154,31 @@ static size_t thread_bytes(const struct zt_sparse_conv *s) {
     return (size_t)words * sizeof(float) + (size_t)zt_align_64(s->listed * (int64_t)(2 * sizeof(int64_t)));
 }
 
-size_t zt_sparse_conv_bytes(const struct zt_sparse_conv *s, int threads) {
-    return (size_t)(sum_elems(s) * (s->pieces + 1)) * sizeof(float) + thread_bytes(s) * (size_t)threads;
+/* Floats of a copy of dp or p. */
+static int64_t pooled_elems(const struct zt_sparse_conv *s, const struct zt_planes *p) {
+    return s->dtype == ZT_FLOAT ? 0 : zt_align_floats(p->samples * p->sample);
+}
+
+size_t zt_sparse_conv_bytes(const struct zt_sparse_conv *s, const struct zt_planes *p_planes, int threads) {
+    const int64_t shared = sum_elems(s) * (s->pieces + 1) + 2 * pooled_elems(s, p_planes);
+    return (size_t)shared * sizeof(float) + thread_bytes(s) * (size_t)threads;
+}
+
+/* ---- elements of x, w and dx ---- */
+
+static float element(const struct zt_sparse_conv *s, const void *data, int64_t at) {
+    return s->dtype == ZT_FLOAT ? ((const float *)data)[at] : zt_bfloat_to_float(((const uint16_t *)data)[at]);
+}
+
+static void set_element(const struct zt_sparse_conv *s, void *data, int64_t at, float value) {
+    if (s->dtype == ZT_FLOAT)
+        ((float *)data)[at] = value;
+    else
+        ((uint16_t *)data)[at] = zt_float_to_bfloat(value);
+}
+
+static void *at_element(const struct zt_sparse_conv *s, const void *data, int64_t at) {
+    return (char *)data + at * (int64_t)zt_dtype_bytes(s->dtype);
 }
 
 /* ---- weights ---- */
@@ -147,6 +186,7 @@ size_t zt_sparse_conv_bytes(const struct zt_sparse_conv *s, int threads) {
 struct job {
     const struct zt_sparse_conv *s;
     const struct zt_sparse_conv_data *d;
+    const float *dp, *p; /* in float */
     float *sums, *weights;
     char *threads;
 };
@@ -160,13 +200,13 @@ static void order_weight(void *arg, int64_t m) {
     const struct job *job = arg;
     const struct zt_sparse_conv *s = job->s;
     const int64_t *kernel = s->c.conv.window.kernel;
-    const float *from = job->d->w + m * s->c.conv.c * s->c.conv.window.kernel_elems;
+    int64_t from = m * s->c.conv.c * s->c.conv.window.kernel_elems;
     for (int64_t g = 0; g < s->groups; g++)
         memset(job->weights + weight_at(s, m, g * s->pixel, 0), 0, (size_t)kernel_elems(s) * sizeof(float));
     for (int64_t c = 0; c < s->c.conv.c; c++)
         for (int64_t i = 0; i < kernel[0]; i++)
             for (int64_t j = 0; j < kernel[1]; j++)
-                job->weights[weight_at(s, m, c, i) + j * s->pixel] = *from++;
+                job->weights[weight_at(s, m, c, i) + j * s->pixel] = element(s, job->d->w, from++);
 }
 
 static void finish_weight(void *arg, int64_t m) {
@@ -222,50 +262,74 @@ static bool is_alike(const struct zt_planes *p, const struct row *r, int64_t pix
     return r->channel % p->vector + r->channels <= p->vector && r->channels == pixel && p->pixel == pixel;
 }
 
-static void read_row(const struct zt_planes *p, const struct row *r, int64_t pixel, const float *x) {
-    x += r->sample * p->sample + r->from * p->pixel;
-    if (is_alike(p, r, pixel)) {
-        x += zt_planes_channel(p, r->channel);
-        zt_fetch_ahead(x, r->count * pixel);
-        memcpy(r->copy, x, (size_t)(r->count * pixel) * sizeof *x);
+/* The element of x or dx at the row's first pixel. */
+static int64_t start_of(const struct zt_planes *p, const struct row *r) {
+    return r->sample * p->sample + r->from * p->pixel;
+}
+
+static void read_row(const struct job *job, const struct row *r) {
+    const struct zt_sparse_conv *s = job->s;
+    const struct zt_planes *p = &job->d->x_planes;
+    const int64_t start = start_of(p, r), elems = r->count * s->pixel;
+    if (is_alike(p, r, s->pixel)) {
+        const void *x = at_element(s, job->d->x, start + zt_planes_channel(p, r->channel));
+        if (s->dtype != ZT_FLOAT) {
+            zt_simd_load(s->dtype, x, elems, r->copy);
+            return;
+        }
+        zt_fetch_ahead(x, elems);
+        memcpy(r->copy, x, (size_t)elems * sizeof *r->copy);
         return;
     }
     for (int64_t c = 0; c < r->channels; c++) {
-        const float *from = x + zt_planes_channel(p, r->channel + c);
+        const int64_t from = start + zt_planes_channel(p, r->channel + c);
         for (int64_t i = 0; i < r->count; i++)
-            r->copy[i * pixel + c] = from[i * p->pixel];
+            r->copy[i * s->pixel + c] = element(s, job->d->x, from + i * p->pixel);
     }
 }
 
-static void add_row(const struct zt_planes *p, const struct row *r, int64_t pixel, float *dx) {
-    dx += r->sample * p->sample + r->from * p->pixel;
-    if (is_alike(p, r, pixel)) {
-        dx += zt_planes_channel(p, r->channel);
-        for (int64_t i = 0; i < r->count * pixel; i++)
-            dx[i] += r->copy[i];
+/* Uses up the copy of a row of bfloat16. */
+static void add_row(const struct job *job, const struct row *r) {
+    const struct zt_sparse_conv *s = job->s;
+    const struct zt_planes *p = &job->d->x_planes;
+    const int64_t start = start_of(p, r), elems = r->count * s->pixel;
+    if (is_alike(p, r, s->pixel) && s->dtype == ZT_FLOAT) {
+        zt_conv_add(r->copy, elems, (float *)job->d->dx + start + zt_planes_channel(p, r->channel));
+        return;
+    }
+    if (is_alike(p, r, s->pixel)) {
+        uint16_t *dx = at_element(s, job->d->dx, start + zt_planes_channel(p, r->channel));
+        for (int64_t i = 0; i < elems; i++)
+            r->copy[i] += zt_bfloat_to_float(dx[i]);
+        zt_simd_store(s->dtype, r->copy, elems, dx);
         return;
     }
     for (int64_t c = 0; c < r->channels; c++) {
-        float *to = dx + zt_planes_channel(p, r->channel + c);
+        const int64_t to = start + zt_planes_channel(p, r->channel + c);
         for (int64_t i = 0; i < r->count; i++)
-            to[i * p->pixel] += r->copy[i * pixel + c];
+            set_element(s, job->d->dx, to + i * p->pixel,
+                        element(s, job->d->dx, to + i * p->pixel) + r->copy[i * s->pixel + c]);
     }
 }
 
-/* A row of `width` pixels; those that the band has not are 0. */
-static void write_row(const struct zt_planes *p, const struct row *r, int64_t pixel, int64_t width, float *dx) {
-    dx += r->sample * p->sample + r->from * p->pixel;
-    if (is_alike(p, r, pixel)) {
-        dx += zt_planes_channel(p, r->channel);
-        if (r->count > 0)
-            memcpy(dx, r->copy, (size_t)(r->count * pixel) * sizeof *dx);
-        memset(dx + r->count * pixel, 0, (size_t)((width - r->count) * pixel) * sizeof *dx);
+/* A row of dx; pixels that the band has not are 0. */
+static void write_row(const struct job *job, const struct row *r) {
+    const struct zt_sparse_conv *s = job->s;
+    const struct zt_planes *p = &job->d->x_planes;
+    const int64_t start = start_of(p, r), width = s->c.conv.window.in[1], elems = r->count * s->pixel;
+    if (is_alike(p, r, s->pixel)) {
+        const int64_t to = start + zt_planes_channel(p, r->channel);
+        if (elems > 0 && s->dtype == ZT_FLOAT)
+            memcpy(at_element(s, job->d->dx, to), r->copy, (size_t)elems * sizeof(float));
+        else if (elems > 0)
+            zt_simd_store(s->dtype, r->copy, elems, at_element(s, job->d->dx, to));
+        memset(at_element(s, job->d->dx, to + elems), 0, (size_t)(width * s->pixel - elems) * zt_dtype_bytes(s->dtype));
         return;
     }
     for (int64_t c = 0; c < r->channels; c++) {
-        float *to = dx + zt_planes_channel(p, r->channel + c);
+        const int64_t to = start + zt_planes_channel(p, r->channel + c);
         for (int64_t i = 0; i < width; i++)
-            to[i * p->pixel] = i < r->count ? r->copy[i * pixel + c] : 0;
+            set_element(s, job->d->dx, to + i * p->pixel, i < r->count ? r->copy[i * s->pixel + c] : 0);
     }
 }
 
@@ -285,24 +349,23 @@ static void read_band(const struct job *job, const struct band *b) {
         for (int64_t g = 0; g < s->groups; g++)
             for (int64_t y = first_row(s, b); y < end_row(s, b); y++) {
                 const struct row r = find_row(s, b, g, n, y, b->x);
-                read_row(&job->d->x_planes, &r, s->pixel, job->d->x);
+                read_row(job, &r);
             }
 }
 
 /* Adds to the rows of dx that are written, and writes those up to the end of the band, or of x. */
 static void write_band(const struct job *job, struct band *b) {
     const struct zt_sparse_conv *s = job->s;
-    const struct zt_planes *p = &job->d->x_planes;
-    const int64_t width = s->c.conv.window.in[1], rows = s->c.conv.window.in[0];
+    const int64_t rows = s->c.conv.window.in[0];
     const int64_t end = b->pool_row + b->pool_rows < s->c.pool.out[0] ? end_row(s, b) : rows;
     for (int64_t n = 0; n < b->samples; n++)
         for (int64_t g = 0; g < s->groups; g++)
             for (int64_t y = zt_min_int(b->written, first_row(s, b)); y < end; y++) {
                 const struct row r = find_row(s, b, g, n, y, b->dx);
                 if (y < b->written)
-                    add_row(p, &r, s->pixel, job->d->dx);
+                    add_row(job, &r);
                 else
-                    write_row(p, &r, s->pixel, width, job->d->dx);
+                    write_row(job, &r);
             }
     b->written = zt_max_int(b->written, end);
 }
@@ -338,7 +401,7 @@ static struct zt_sparse_pooled results_of(const struct job *job, const struct ba
     const struct zt_planes *p = &job->d->p_planes;
     const int64_t o =
         (b->sample + n) * p->sample + zt_planes_channel(p, channel) + b->pool_row * job->s->c.pool.out[1] * p->pixel;
-    return (struct zt_sparse_pooled){ job->d->dp + o, job->d->p + o, job->d->position + o };
+    return (struct zt_sparse_pooled){ job->dp + o, job->p + o, job->d->position + o };
 }
 
 /* Lists the places of `count` output channels, from `channel` on, in the orders that are wanted. */
@@ -451,8 +514,8 @@ static void do_piece(void *arg, int64_t piece) {
     b.offset = b.lists.count + s->listed;
     memset(sums, 0, (size_t)sum_elems(s) * sizeof *sums);
     if (job->d->dx && s->c.conv.c % job->d->x_planes.vector != 0) /* there are channels of no row */
-        memset(job->d->dx + first * job->d->x_planes.sample, 0,
-               (size_t)((end - first) * job->d->x_planes.sample) * sizeof(float));
+        memset(at_element(s, job->d->dx, first * job->d->x_planes.sample), 0,
+               (size_t)((end - first) * job->d->x_planes.sample) * zt_dtype_bytes(s->dtype));
     for (b.sample = first; b.sample < end; b.sample += b.samples) {
         b.samples = zt_min_int(s->samples, end - b.sample);
         b.written = 0;
@@ -464,11 +527,32 @@ static void do_piece(void *arg, int64_t piece) {
     }
 }
 
+/* dp and p of a sample in float. */
+struct widen {
+    const struct job *job;
+    float *dp, *p;
+};
+static void widen_sample(void *arg, int64_t sample) {
+    const struct widen *w = arg;
+    const struct zt_sparse_conv *s = w->job->s;
+    const int64_t elems = w->job->d->p_planes.sample, at = sample * elems;
+    zt_simd_load(s->dtype, at_element(s, w->job->d->dp, at), elems, w->dp + at);
+    zt_simd_load(s->dtype, at_element(s, w->job->d->p, at), elems, w->p + at);
+}
+
 void zt_sparse_conv_run(const struct zt_sparse_conv *s, const struct zt_sparse_conv_data *d, void *workspace,
                         int threads) {
     struct job job = { .s = s, .d = d, .sums = workspace };
+    const int64_t pooled = pooled_elems(s, &d->p_planes);
+    float *dp = job.sums + (s->pieces + 1) * sum_elems(s), *p = dp + pooled;
     job.weights = job.sums + s->pieces * sum_elems(s);
-    job.threads = (char *)(job.weights + sum_elems(s));
+    job.threads = (char *)(p + pooled);
+    job.dp = s->dtype == ZT_FLOAT ? d->dp : dp;
+    job.p = s->dtype == ZT_FLOAT ? d->p : p;
+    if (s->dtype != ZT_FLOAT) {
+        struct widen widen = { &job, dp, p };
+        zt_parallel_for(threads, d->p_planes.samples, widen_sample, &widen);
+    }
     if (d->dx)
         zt_parallel_for(threads, s->c.conv.m, order_weight, &job);
     zt_parallel_for(threads, s->pieces, do_piece, &job);

@@ -358,10 +358,10 @@ static struct zt_activation_planes activation_planes_of(const struct job *j, int
                                           .f = &j->s->activation };
 }
 
-/* Whether dy f'(v), which is not cheap, is made once: in dx, until the sums of all planes are known. In bfloat16 it
- * would be rounded there. */
+/* Whether dy f'(v), which is not cheap, is made once: in dx, until the sums of all planes are known. In bfloat16 it is
+ * rounded there, as by a node of its own; the sums are of what is not rounded. */
 static bool keeps_gradient(const struct job *j) {
-    return j->s->activation.kind == ZT_PLANE_SWISH && j->call->out[0].data && j->call->out[0].dtype == ZT_FLOAT;
+    return j->s->activation.kind == ZT_PLANE_SWISH && j->call->out[0].data;
 }
 
 static void keep_gradient_plane(void *arg, int64_t plane) {

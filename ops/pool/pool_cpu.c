@@ -1,13 +1,17 @@
 /* Pools on blocked activations, a channel group of a sample at a time (simd_pool.h): oneDNN's max pool keeps four
  * bytes a position and takes three times as long, its average pool knows no dilation and no padding that only ceil_mode
- * reaches. */
+ * reaches. The loops compute in float: planes of bfloat16 are converted in a buffer of the thread.
+ *
+ * workspace, for bfloat16: of each thread [ a plane of the input | of the results | of ReLU's results ] */
 #include "ops/pool/pool_cpu.h"
 
 #include "ops/pool/kernels.h"
 #include "ops/cpu/blocked_layout.h"
+#include "ops/elementwise/simd_elementwise.h"
 #include "ops/pool/pool.h"
 #include "ops/pool/simd_pool.h"
 
+#include "base/align.h"
 #include "device/threads.h"
 
 #include <stdlib.h>
@@ -23,9 +27,9 @@ typedef bool read_pool(const struct zt_graph *g, int node, struct zt_pool *to, s
 
 static bool fits(const struct zt_graph *g, int node, read_pool *read, struct zt_pool *p) {
     struct zt_err err = { 0 };
-    return zt_in(g, node, 0)->dtype == ZT_FLOAT && read(g, node, p, &err) && p->planes > 0 && p->window.in_elems > 0 &&
-           p->window.out_elems > 0 && p->window.in_elems <= INT32_MAX && p->window.out_elems <= INT32_MAX &&
-           p->window.axes <= ZT_POOL_AXES;
+    return zt_dtype_in(zt_in(g, node, 0)->dtype, ZT_BIT(ZT_FLOAT) | ZT_BIT(ZT_BFLOAT16)) && read(g, node, p, &err) &&
+           p->planes > 0 && p->window.in_elems > 0 && p->window.out_elems > 0 && p->window.in_elems <= INT32_MAX &&
+           p->window.out_elems <= INT32_MAX && p->window.axes <= ZT_POOL_AXES;
 }
 
 struct zt_simd_pool zt_simd_pool_of(const struct zt_window *w) {
@@ -46,6 +50,7 @@ struct pool_state {
     struct zt_simd_pool pool;
     const struct zt_pool_kernels *kernels;
     struct zt_planes big, small; /* the input's planes, the results' */
+    enum zt_dtype dtype;
     enum zt_simd_sum_kind kind;
     float *numbers; /* of `share`, NULL: nothing is divided */
     const float *share[ZT_POOL_AXES];
@@ -58,6 +63,24 @@ static void release(void *state) {
     free(s);
 }
 
+/* Elements of a plane of `vector` channels. */
+static int64_t plane_elems(const struct zt_planes *planes) {
+    return planes->pixels * planes->vector;
+}
+
+static int64_t buffer_elems(const struct pool_state *s) {
+    return zt_align_floats(plane_elems(&s->big)) + 2 * zt_align_floats(plane_elems(&s->small));
+}
+
+/* The layout of vectors of channels: of bfloat16 one in which a plane is one run of elements. */
+static const struct zt_layout *layout_for(struct zt_arena *arena, const struct zt_layout *given, enum zt_dtype dtype,
+                                          const struct zt_shape *shape) {
+    const struct zt_layout *layout = zt_layout_vector(arena, given, dtype, shape);
+    struct zt_planes planes;
+    zt_planes_of(layout, shape, &planes);
+    return dtype == ZT_FLOAT || planes.pixel == planes.vector ? layout : zt_layout_vector(arena, NULL, dtype, shape);
+}
+
 static struct pool_state *keep(struct zt_prepare *p, const struct zt_pool *pool, const struct zt_layout *big,
                                const struct zt_shape *big_shape, const struct zt_layout *small,
                                const struct zt_shape *small_shape) {
@@ -67,6 +90,9 @@ static struct pool_state *keep(struct zt_prepare *p, const struct zt_pool *pool,
     zt_planes_of(small, small_shape, &s->small);
     s->pool.pixel = s->big.pixel;
     s->kernels = zt_pool_kernels(s->big.vector);
+    s->dtype = zt_in(p->graph, p->node, 0)->dtype;
+    if (s->dtype != ZT_FLOAT)
+        p->workspace_bytes = (size_t)(buffer_elems(s) * p->threads) * sizeof(float);
     p->state = s;
     return s;
 }
@@ -74,7 +100,7 @@ static struct pool_state *keep(struct zt_prepare *p, const struct zt_pool *pool,
 static struct pool_state *prepare_forward(struct zt_prepare *p, const struct zt_pool *pool) {
     const struct zt_graph *g = p->graph;
     const struct zt_value *x = zt_in(g, p->node, 0);
-    p->in_layout[0] = zt_layout_vector(g->arena, p->in_layout[0], x->dtype, &x->shape);
+    p->in_layout[0] = layout_for(g->arena, p->in_layout[0], x->dtype, &x->shape);
     for (int i = 0; i < g->nodes[p->node]->out_count; i++) {
         const struct zt_value *y = zt_out(g, p->node, i);
         p->out_layout[i] = y ? zt_layout_vector(g->arena, p->in_layout[0], y->dtype, &y->shape) : NULL;
@@ -87,8 +113,9 @@ static struct pool_state *prepare_backward(struct zt_prepare *p, const struct zt
                                            const struct zt_layout *given) {
     const struct zt_graph *g = p->graph;
     const struct zt_value *dy = zt_in(g, p->node, 0), *dx = zt_out(g, p->node, 0);
+    const struct zt_layout *layout = layout_for(g->arena, given, dy->dtype, &dy->shape);
     for (int i = 0; i < g->nodes[p->node]->in_count; i++)
-        p->in_layout[i] = zt_layout_vector(g->arena, given, zt_in(g, p->node, i)->dtype, &dy->shape);
+        p->in_layout[i] = zt_layout_vector(g->arena, layout, zt_in(g, p->node, i)->dtype, &dy->shape);
     p->out_layout[0] = zt_layout_vector(g->arena, p->in_layout[0], dx->dtype, &dx->shape);
     return keep(p, pool, p->out_layout[0], &dx->shape, p->in_layout[0], &dy->shape);
 }
@@ -103,6 +130,42 @@ static bool each_plane(const struct zt_call *call, void (*body)(void *, int64_t)
     const struct pool_state *s = call->state;
     zt_parallel_for(call->threads, s->big.samples * s->big.groups, body, (void *)call);
     return true;
+}
+
+/* ---- planes as floats ---- */
+
+/* The buffer of the thread: a plane of the input, of the results, and of ReLU's. */
+enum { OF_BIG, OF_SMALL, OF_RELU };
+static float *buffer_of(const struct zt_call *call, int plane) {
+    const struct pool_state *s = call->state;
+    float *own = (float *)call->workspace + zt_parallel_thread() * buffer_elems(s);
+    const int64_t big = zt_align_floats(plane_elems(&s->big)), small = zt_align_floats(plane_elems(&s->small));
+    return own + (plane > OF_BIG ? big : 0) + (plane > OF_SMALL ? small : 0);
+}
+
+static int64_t elems_of(const struct pool_state *s, int plane) {
+    return plane_elems(plane == OF_BIG ? &s->big : &s->small);
+}
+
+/* A plane that begins at element `at`, to be read. */
+static const float *read_plane(const struct zt_call *call, int plane, const struct zt_view *from, int64_t at) {
+    const struct pool_state *s = call->state;
+    if (s->dtype == ZT_FLOAT)
+        return (const float *)from->data + at;
+    float *to = buffer_of(call, plane);
+    zt_simd_load(s->dtype, (const uint16_t *)from->data + at, elems_of(s, plane), to);
+    return to;
+}
+
+/* The place of a plane that is made of output 0, which put_plane() then writes. */
+static float *place_of(const struct zt_call *call, int plane, int64_t at) {
+    const struct pool_state *s = call->state;
+    return s->dtype == ZT_FLOAT ? (float *)call->out[0].data + at : buffer_of(call, plane);
+}
+static void put_plane(const struct zt_call *call, int plane, int64_t at) {
+    const struct pool_state *s = call->state;
+    if (s->dtype != ZT_FLOAT)
+        zt_simd_store(s->dtype, buffer_of(call, plane), elems_of(s, plane), (uint16_t *)call->out[0].data + at);
 }
 
 /* ---- max ---- */
@@ -155,8 +218,9 @@ static void max_plane(void *arg, int64_t plane) {
     int64_t big, small;
     offsets(s, plane, &big, &small);
     void *position = call->out_count > 1 ? call->out[1].data : NULL;
-    s->kernels->max(&s->pool, (const float *)call->in[0].data + big, (float *)call->out[0].data + small,
+    s->kernels->max(&s->pool, read_plane(call, OF_BIG, &call->in[0], big), place_of(call, OF_SMALL, small),
                     position ? (void *)position_at(s, position, small) : NULL);
+    put_plane(call, OF_SMALL, small);
 }
 
 static void max_grad_plane(void *arg, int64_t plane) {
@@ -164,9 +228,11 @@ static void max_grad_plane(void *arg, int64_t plane) {
     const struct pool_state *s = call->state;
     int64_t big, small;
     offsets(s, plane, &big, &small);
-    const float *relu = call->in_count > 2 ? call->in[2].data : NULL;
-    s->kernels->max_grad(&s->pool, (const float *)call->in[0].data + small, relu ? relu + small : NULL,
-                         position_at(s, call->in[1].data, small), (float *)call->out[0].data + big);
+    const bool relu = call->in_count > 2 && call->in[2].data;
+    s->kernels->max_grad(&s->pool, read_plane(call, OF_SMALL, &call->in[0], small),
+                         relu ? read_plane(call, OF_RELU, &call->in[2], small) : NULL,
+                         position_at(s, call->in[1].data, small), place_of(call, OF_BIG, big));
+    put_plane(call, OF_BIG, big);
 }
 
 bool zt_max_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {
@@ -245,8 +311,9 @@ static void sum_plane(void *arg, int64_t plane) {
     const struct pool_state *s = call->state;
     int64_t big, small;
     offsets(s, plane, &big, &small);
-    s->kernels->sum(&s->pool, s->kind, s->numbers ? s->share : NULL, (const float *)call->in[0].data + big,
-                    (float *)call->out[0].data + small);
+    s->kernels->sum(&s->pool, s->kind, s->numbers ? s->share : NULL, read_plane(call, OF_BIG, &call->in[0], big),
+                    place_of(call, OF_SMALL, small));
+    put_plane(call, OF_SMALL, small);
 }
 
 static void sum_grad_plane(void *arg, int64_t plane) {
@@ -254,8 +321,9 @@ static void sum_grad_plane(void *arg, int64_t plane) {
     const struct pool_state *s = call->state;
     int64_t big, small;
     offsets(s, plane, &big, &small);
-    s->kernels->sum_grad(&s->pool, s->numbers ? s->share : NULL, (const float *)call->in[0].data + small,
-                         (float *)call->out[0].data + big);
+    s->kernels->sum_grad(&s->pool, s->numbers ? s->share : NULL, read_plane(call, OF_SMALL, &call->in[0], small),
+                         place_of(call, OF_BIG, big));
+    put_plane(call, OF_BIG, big);
 }
 
 bool zt_sum_pool_cpu_run(const struct zt_call *call, struct zt_err *err) {

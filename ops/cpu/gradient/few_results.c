@@ -159,12 +159,13 @@ static void sum_row(const struct job *job, int64_t row, float *packed, float *su
     const struct zt_few_results_conv *c = &w->conv;
     const struct zt_planes *x = &job->data->x_planes;
     const int64_t sample = row / c->out[0], at = row % c->out[0];
-    const float *dy = job->data->dy + (sample * c->results * c->out[0] + at) * c->out[1];
+    const float *dy = (const float *)job->data->dy + (sample * c->results * c->out[0] + at) * c->out[1];
     pack_row(w, dy, packed);
     for (int64_t k = 0; k < c->kernel[0] && job->data->dw; k++) {
         const int64_t from = at * c->stride[0] + k * c->dilation[0] - c->pad[0];
         if (from >= 0 && from < c->in[0])
-            sum_line(job, &(struct line){ packed, job->data->x + sample * x->sample + from * c->in[1] * x->pixel,
+            sum_line(job, &(struct line){ packed,
+                                          (const float *)job->data->x + sample * x->sample + from * c->in[1] * x->pixel,
                                           sums + k * c->results * w->pairs * w->kernels->vector });
     }
     if (job->data->db)

@@ -4,10 +4,12 @@
 
 #include "ops/cpu/gradient/few_results.h"
 #include "ops/cpu/gradient/pointwise.h"
+#include "ops/cpu/gradient/pointwise_bfloat.h"
 #include "ops/cpu/winograd/gradient.h"
 
 /* A convolution as each kernel takes it; false where it does not. */
 struct zt_planes_forms {
+    enum zt_dtype dtype; /* of x and dy: float, bfloat16 */
     bool is_winograd, is_pointwise, is_few_results;
     struct zt_winograd_conv winograd;
     struct zt_pointwise pointwise;
@@ -17,6 +19,7 @@ struct zt_planes_forms {
 struct zt_planes_gradient {
     const struct zt_winograd_gradient *winograd; /* one of them is not NULL */
     const struct zt_pointwise_gradient *pointwise;
+    const struct zt_pointwise_bfloat *pointwise_bfloat;
     const struct zt_few_results_gradient *few_results;
 };
 /* In the arena; NULL where no kernel takes the convolution, or others are faster. */

@@ -103,7 +103,7 @@ static struct source source_of(const struct zt_pointwise_gradient *w, const stru
                                int64_t chunk) {
     const struct zt_planes *p = y ? &d->dy_planes : &d->x_planes;
     const int64_t sample = chunk / w->chunks, place = chunk % w->chunks * w->places;
-    return (struct source){ p, (y ? d->dy : d->x) + sample * p->sample + place * p->pixel };
+    return (struct source){ p, (const float *)(y ? d->dy : d->x) + sample * p->sample + place * p->pixel };
 }
 
 static struct chunk chunk_of(const struct job *job, int64_t chunk, int64_t next, int64_t group) {

@@ -1,12 +1,13 @@
-/* Transformed tiles are [element][tile][channel], those of x [element][tile][phase][channel], sums of products
- * [phase][element][input channel][result channel], and for db: [result channel].
+/* Transformed tiles are [element][tile][channel], those of x [element][tile][phase][channel], where a word holds as
+ * many tiles as depths of a product (simd_winograd.h). Sums of products are [phase][element][input channel][result
+ * channel], and for db: [result channel].
  *
  *     many tiles   a piece of the batch is some units of tiles, which add to the piece's sums; where the sums of all
  *                  phases are large, each phase is a pass over the piece. The pieces are added in order. workspace:
  *                  [ sums of each piece | of each thread: tiles of x | tiles of dy ]
- *     few tiles    all are transformed first, and a unit of work is the products of a block of input channels, whose
- *                  sums of a phase stay in the second cache. workspace: [ bias | tiles of x | tiles of dy | of each
- *                  thread: sums ]
+ *     few tiles    all are transformed first, and a unit of work is the products of a block of input channels and a
+ *                  panel of results, whose sums of a phase stay in the second cache. workspace:
+ *                  [ bias | tiles of x | tiles of dy | of each thread: sums ]
  */
 #include "ops/cpu/winograd/gradient.h"
 
@@ -22,13 +23,15 @@ enum {
     MOST_PHASES = 4,
     FEWEST_PIECES = 4,
     MOST_PIECES = 16,
-    SUMS = 1 << 23, /* floats of all pieces */
-    NEAR = 3 << 16, /* floats of sums that stay in the second cache beside tiles */
-    FEW = 1 << 22,  /* floats of all transformed tiles, where these are few */
-    BLOCKS = 8,     /* units of few tiles: of input channels, */
-    BLOCK = 66,     /* which a unit has at most */
-    DEPTH = 96,     /* tiles whose panel of dy stays in the first cache */
-    ROWS = 6        /* of a product */
+    SUMS = 1 << 23,   /* floats of all pieces */
+    NEAR = 3 << 16,   /* floats of sums of all phases that stay in the second cache beside tiles; */
+    CACHED = 1 << 18, /* of the phases whose tiles are transformed at a time */
+    BESIDE = 5 << 15, /* floats of sums and tiles that stay in the second cache */
+    FEW = 1 << 22,    /* words of all transformed tiles, where these are few */
+    UNITS = 8,        /* the fewest of few tiles: panels of result vectors by blocks of input channels, */
+    BLOCK = 66,       /* which a unit has at most */
+    DEPTH = 96,       /* words whose panel of dy stays in the first cache */
+    ROWS = 6          /* of a product */
 };
 
 struct zt_winograd_gradient {
@@ -65,27 +68,37 @@ static void set_tiles(struct zt_winograd_gradient *w) {
     }
 }
 
-/* Input channels of a unit of few tiles. */
-static int64_t block_of(const struct zt_winograd_gradient *w) {
-    return zt_min_int(zt_ceil_div(zt_ceil_div(w->conv.channels, BLOCKS), ROWS) * ROWS, BLOCK);
+static int64_t panels_of(const struct zt_winograd_gradient *w) {
+    return zt_ceil_div(w->result_vectors, w->kernels->panel);
 }
 
-/* From a tile of x to the next, and of dy. */
+/* Input channels of a unit of few tiles. */
+static int64_t block_of(const struct zt_winograd_gradient *w) {
+    const int64_t blocks = zt_ceil_div(UNITS, panels_of(w));
+    return zt_min_int(zt_ceil_div(zt_ceil_div(w->conv.channels, blocks), ROWS) * ROWS, BLOCK);
+}
+
+/* From the words of a tile of x to the next, and of dy. */
 static int64_t x_pitch(const struct zt_winograd_gradient *w) {
-    return zt_winograd_pitch(w->kernels, w->beside * w->channel_vectors);
+    return zt_winograd_pitch(w->beside * w->channel_vectors * w->kernels->vector);
 }
 
 static int64_t dy_pitch(const struct zt_winograd_gradient *w) {
-    return zt_winograd_pitch(w->kernels, w->result_vectors);
+    return zt_winograd_pitch(w->result_vectors * w->kernels->vector);
+}
+
+/* Words of `tiles` tiles, for each channel. */
+static int64_t words_of(const struct zt_winograd_gradient *w, int64_t tiles) {
+    return zt_ceil_div(tiles, w->kernels->depths);
 }
 
 /* From an element of the tiles of x to the next, and of dy. */
 static int64_t x_step(const struct zt_winograd_gradient *w) {
-    return zt_winograd_step(w->unit, x_pitch(w));
+    return zt_winograd_step(words_of(w, w->unit), x_pitch(w));
 }
 
 static int64_t dy_step(const struct zt_winograd_gradient *w) {
-    return zt_winograd_step(w->unit, dy_pitch(w));
+    return zt_winograd_step(words_of(w, w->unit), dy_pitch(w));
 }
 
 static int64_t unit_elems(const struct zt_winograd_gradient *w) {
@@ -95,6 +108,19 @@ static int64_t unit_elems(const struct zt_winograd_gradient *w) {
 /* Of a piece. */
 static int64_t passes_of(const struct zt_winograd_gradient *w) {
     return w->phases / w->beside;
+}
+
+/* Sums of a pass. */
+static int64_t pass_elems(const struct zt_winograd_gradient *w) {
+    return weight_elems(w) / passes_of(w);
+}
+
+/* Tiles of a unit: pairs of bfloat16 share the second cache with the sums. */
+static int64_t unit_of(const struct zt_winograd_gradient *w) {
+    const int64_t depths = w->kernels->depths, left = BESIDE - pass_elems(w);
+    const int64_t words = (w->beside * w->channel_vectors + w->result_vectors) * w->kernels->vector / depths;
+    const int64_t unit = zt_winograd_unit(w->kernels, words);
+    return depths == 1 || left < BESIDE / 2 ? unit : zt_min_int(unit, left / (elements_of(w) * words) / 2 * 2);
 }
 
 static struct zt_winograd_gradient describe(const struct zt_winograd_conv *c, bool few) {
@@ -109,7 +135,7 @@ static struct zt_winograd_gradient describe(const struct zt_winograd_conv *c, bo
     w.result_vectors = zt_ceil_div(c->results, w.kernels->vector);
     set_tiles(&w);
     w.beside = few || weight_elems(&w) <= NEAR ? w.phases : 1;
-    w.unit = few ? w.tiles.all : zt_winograd_unit(w.kernels, w.beside * w.channel_vectors + w.result_vectors);
+    w.unit = few ? w.tiles.all : unit_of(&w);
     w.pieces = few ? 0 : zt_min_int(SUMS / sum_elems(&w), MOST_PIECES / passes_of(&w));
     w.pieces = zt_min_int(w.pieces, zt_ceil_div(w.tiles.all, w.unit));
     return w;
@@ -125,12 +151,15 @@ static double share_of(const struct zt_winograd_gradient *w) {
     const struct zt_winograd_conv *c = &w->conv;
     const double tiles = (double)w->tiles.all, channels = (double)w->conv.channels, results = (double)w->result_vectors;
     const double places = (double)(c->out[0] * c->out[1] * c->samples);
-    const double direct = places * (double)(c->kernel * c->kernel) * channels * results;
-    const double products = tiles * (double)w->used * channels * results;
-    const double added = w->phases > 1 ? 4 : 3;
-    const double loads = w->pieces ? added / (double)w->unit : 3.0 / DEPTH + 8 / (double)block_of(w);
+    const double depths = w->kernels->depths;
+    const double direct = places * (double)(c->kernel * c->kernel) * channels * results / depths;
+    const double products = tiles * (double)w->used * channels * results / depths;
+    const bool large = depths > 1 && pass_elems(w) > CACHED;
+    const double added = large ? 25 : w->phases > 1 ? 4 : 3; /* large: sums that do not stay in the second cache */
+    const double apart = depths > 1 && unit_elems(w) > FEW / 2 ? 0.3 : 0; /* tiles that the third cache does not hold */
+    const double loads = w->pieces ? added * depths / (double)w->unit : 3.0 / DEPTH + 8 / (double)block_of(w) + apart;
     const double moved = 3.8 * w->phases * (double)w->channel_vectors + 2.5 * results * (double)passes_of(w);
-    const double transforms = tiles * (double)elements_of(w) * moved * (w->pieces ? 1 : 2.5);
+    const double transforms = tiles * (double)elements_of(w) * moved * (!w->pieces ? 2.5 : depths > 1 ? 4 : 1);
     const double sums = (double)zt_max_int(w->pieces, 1) * (double)weight_elems(w) / w->kernels->vector * 12;
     return zt_winograd_share_of(direct, products * (1 + loads) + transforms + sums);
 }
@@ -189,27 +218,30 @@ struct job {
     float *sums, *bias, *tiles, *threads;
 };
 
-/* Transforms tiles first, first + 1, ... of both planes, those of x of the phases beside `phase`. */
+/* Transforms tiles first, first + 1, ... of both planes to the words of `first` and those behind them; those of x of
+ * the phases beside `phase`. */
 static void transform(const struct job *job, int phase, int64_t first, int64_t tiles, float *x_tiles, float *dy_tiles) {
     const struct zt_winograd_gradient *w = job->w;
     const struct zt_winograd_conv *c = &w->conv;
     const struct zt_winograd_tile tile = zt_winograd_tile_of(&w->tiles, first);
     struct zt_winograd_source x = { .tiles = &w->tiles,
+                                    .kernels = w->kernels,
                                     .planes = &job->data->x_planes,
                                     .data = job->data->x,
                                     .run = w->kernels->input,
                                     .square = w->kernels->square,
-                                    .vector = w->kernels->vector,
+                                    .depths = w->kernels->depths,
                                     .size = { c->in[0], c->in[1] },
                                     .stride = c->stride,
                                     .vectors = w->channel_vectors,
                                     .pitch = x_pitch(w) };
     const struct zt_winograd_source dy = { .tiles = &w->tiles,
+                                           .kernels = w->kernels,
                                            .planes = &job->data->dy_planes,
                                            .data = job->data->dy,
                                            .run = w->kernels->gradient,
                                            .square = ZT_WINOGRAD_RESULTS,
-                                           .vector = w->kernels->vector,
+                                           .depths = w->kernels->depths,
                                            .size = { c->out[0], c->out[1] },
                                            .stride = 1,
                                            .vectors = w->result_vectors,
@@ -221,12 +253,20 @@ static void transform(const struct job *job, int phase, int64_t first, int64_t t
     zt_winograd_transform(&dy, tile, tiles, dy_tiles, dy_step(w));
 }
 
+/* The sum of the depths of a word. */
+static inline float sum_of_word(const struct zt_winograd_gradient *w, float word) {
+    if (w->kernels->depths == 1)
+        return word;
+    const uint32_t bits = zt_float_bits(word);
+    return zt_bfloat_to_float((uint16_t)bits) + zt_bfloat_to_float((uint16_t)(bits >> 16));
+}
+
 /* From element (1, 1) of the transformed gradients. */
 static void add_bias(const struct zt_winograd_gradient *w, int64_t tiles, const float *dy, float *sums) {
     const float *from = dy + (w->kernels->square + 1) * dy_step(w);
-    for (int64_t t = 0; t < tiles; t++, from += dy_pitch(w))
+    for (int64_t t = 0; t < words_of(w, tiles); t++, from += dy_pitch(w))
         for (int64_t i = 0; i < w->result_vectors * w->kernels->vector; i++)
-            sums[i] += w->kernels->sum_scale * from[i];
+            sums[i] += w->kernels->sum_scale * sum_of_word(w, from[i]);
 }
 
 /* The kernels of a phase between input channel c and the vector of results from m on. */
@@ -265,7 +305,7 @@ static void add_element(const struct zt_winograd_gradient *w, int64_t tiles, con
                                            .b_step = dy_pitch(w),
                                            .m_row = row,
                                            .rows = w->conv.channels,
-                                           .depth = tiles,
+                                           .depth = words_of(w, tiles),
                                            .vectors = (int)zt_min_int(w->kernels->panel, w->result_vectors - o),
                                            .add = true });
 }
@@ -334,7 +374,8 @@ static void transform_share(void *arg, int64_t share) {
     const struct job *job = arg;
     const struct zt_winograd_gradient *w = job->w;
     const int64_t first = share * ZT_WINOGRAD_SHARE;
-    float *x = job->tiles + first * x_pitch(w), *dy = job->tiles + elements_of(w) * x_step(w) + first * dy_pitch(w);
+    float *x = job->tiles + words_of(w, first) * x_pitch(w);
+    float *dy = job->tiles + elements_of(w) * x_step(w) + words_of(w, first) * dy_pitch(w);
     transform(job, 0, first, zt_min_int(ZT_WINOGRAD_SHARE, w->tiles.all - first), x, dy);
 }
 
@@ -350,8 +391,8 @@ static void sum_block(const struct job *job, const struct block *b, int64_t o, i
     const int64_t lanes = w->kernels->vector, row = vectors * lanes;
     const float *x = job->tiles + b->phase * w->channel_vectors * lanes + b->first;
     const float *dy = job->tiles + elements_of(w) * x_step(w) + o * lanes;
-    const int64_t depth = zt_ceil_div(w->tiles.all, zt_ceil_div(w->tiles.all, DEPTH));
-    for (int64_t t = 0; t < w->tiles.all; t += depth)
+    const int64_t words = words_of(w, w->tiles.all), depth = zt_ceil_div(words, zt_ceil_div(words, DEPTH));
+    for (int64_t t = 0; t < words; t += depth)
         for (int64_t e = 0; e < elements_of(w); e++)
             w->kernels->product(&(struct zt_winograd_product){ .a = x + e * x_step(w) + t * x_pitch(w),
                                                                .b = dy + e * dy_step(w) + t * dy_pitch(w),
@@ -361,7 +402,7 @@ static void sum_block(const struct job *job, const struct block *b, int64_t o, i
                                                                .b_step = dy_pitch(w),
                                                                .m_row = row,
                                                                .rows = b->end - b->first,
-                                                               .depth = zt_min_int(depth, w->tiles.all - t),
+                                                               .depth = zt_min_int(depth, words - t),
                                                                .vectors = vectors,
                                                                .add = t > 0 });
 }
@@ -379,15 +420,15 @@ static void do_panel(const struct job *job, const struct block *b, int64_t o, fl
                          step);
 }
 
+/* A panel of a block: the panels of a block follow one another. */
 static void do_block(void *arg, int64_t index) {
     const struct job *job = arg;
     const struct zt_winograd_gradient *w = job->w;
-    const int64_t first = index * block_of(w);
+    const int64_t first = index / panels_of(w) * block_of(w), o = index % panels_of(w) * w->kernels->panel;
     struct block block = { 0, first, zt_min_int(first + block_of(w), w->conv.channels) };
     float *sums = job->threads + zt_parallel_thread() * block_elems(w);
-    for (int64_t o = 0; o < w->result_vectors; o += w->kernels->panel)
-        for (block.phase = 0; block.phase < w->phases; block.phase++)
-            do_panel(job, &block, o, sums);
+    for (block.phase = 0; block.phase < w->phases; block.phase++)
+        do_panel(job, &block, o, sums);
 }
 
 static void run_few(struct job *job, int threads) {
@@ -397,7 +438,7 @@ static void run_few(struct job *job, int threads) {
     job->threads = job->tiles + unit_elems(w);
     zt_parallel_for(threads, zt_ceil_div(w->tiles.all, ZT_WINOGRAD_SHARE), transform_share, job);
     if (job->data->dw)
-        zt_parallel_for(threads, zt_ceil_div(w->conv.channels, block_of(w)), do_block, job);
+        zt_parallel_for(threads, zt_ceil_div(w->conv.channels, block_of(w)) * panels_of(w), do_block, job);
     if (job->data->db) {
         memset(job->bias, 0, (size_t)bias_elems(w) * sizeof *job->bias);
         add_bias(w, w->tiles.all, job->tiles + elements_of(w) * x_step(w), job->bias);

@@ -3,17 +3,21 @@
 
 #include <stddef.h>
 
-/* The first of the fewest parts of `rows`, none above `most`, that are alike. */
-static inline int64_t even_part(int64_t rows, int64_t most) {
-    const int64_t parts = (rows + most - 1) / most;
-    return (rows + parts - 1) / parts;
-}
-
 #define FUSED_ONLY
-#define BODY "ops/cpu/winograd/simd_winograd.inc"
+#define ELEMENT                 float
+#define DEPTHS                  1
+#define WORD(a)                 ((a) - (FLOATS){ 0 })
+#define PRODUCT(a, b, c)        MULADD(a, b, c)
+#define READ(p)                 (*(const FLOATS *)(p))
+#define WRITE(p, x)             ((void)(*(FLOATS *)(p) = (x)))
+#define WRITE_WORDS(p, x, next) WRITE(p, x)
+#define WRITE_DEPTH(p, x, d)    ((void)(d), WRITE(p, x))
+#define BODY                    "ops/cpu/winograd/simd_winograd.inc"
 #include "ops/cpu/simd_targets.inc"
 
-const struct zt_winograd_kernels *zt_winograd_kernels(enum zt_winograd_form form) {
+const struct zt_winograd_kernels *zt_winograd_kernels(enum zt_winograd_form form, enum zt_dtype dtype) {
+    if (dtype == ZT_BFLOAT16)
+        return zt_winograd_bfloat_kernels(form);
     const struct zt_winograd_kernels *const *kernels = OF_MACHINE(kernels);
     return kernels ? kernels[form] : NULL;
 }

@@ -4,7 +4,7 @@
 #include "ops/kernel/tile.h"
 
 const struct zt_winograd_kernels *zt_winograd_kernels_of(const struct zt_winograd_conv *c) {
-    return zt_winograd_kernels(c->stride == 1 ? ZT_WINOGRAD_3X3 : ZT_WINOGRAD_2X2);
+    return zt_winograd_kernels(c->stride == 1 ? ZT_WINOGRAD_3X3 : ZT_WINOGRAD_2X2, c->dtype);
 }
 
 static int64_t taps_of(const struct zt_winograd_conv *c) {
@@ -67,32 +67,36 @@ static int64_t place_of(const struct zt_winograd_source *s, int axis, int64_t ti
     return tile * ZT_WINOGRAD_RESULTS * s->stride + s->origin[axis];
 }
 
-static const float zeros[16];
+static const char zeros[16 * sizeof(float)];
+
+static int64_t pixel_bytes(const struct zt_winograd_source *s) {
+    return s->planes->pixel * s->kernels->bytes;
+}
 
 /* Sets the rows of a line, from that at `row` on; outside the plane they are zeros. */
-static void set_rows(const struct zt_winograd_source *s, const float *plane, int64_t row, int64_t column,
+static void set_rows(const struct zt_winograd_source *s, const char *plane, int64_t row, int64_t column,
                      struct zt_winograd_line *line) {
     for (int i = 0; i < s->square; i++, row += s->stride) {
         line->inside[i] = row >= 0 && row < s->size[0] ? -1 : 0;
-        line->row[i] = line->inside[i] ? plane + (row * s->size[1] + column) * s->planes->pixel : zeros;
+        line->row[i] = line->inside[i] ? plane + (row * s->size[1] + column) * pixel_bytes(s) : zeros;
     }
 }
 
 /* The rows that the line below adds, or the first ones of the next sample. */
-static void set_fetch(const struct zt_winograd_source *s, const float *plane, const struct zt_winograd_tile *t,
+static void set_fetch(const struct zt_winograd_source *s, const char *plane, const struct zt_winograd_tile *t,
                       struct zt_winograd_line *line) {
     const bool is_last = t->row == s->tiles->tiles[0] - 1;
     const int64_t row = is_last ? zt_max_int(0, s->origin[0]) : place_of(s, 0, t->row) + s->square * s->stride;
-    const float *from = plane + (is_last ? s->planes->sample : 0);
+    const char *from = plane + (is_last ? s->planes->sample * s->kernels->bytes : 0);
     for (int i = 0; i < ZT_WINOGRAD_RESULTS; i++)
-        line->fetch[i] = from + ((row + i * s->stride) * s->size[1] + place_of(s, 1, t->column)) * s->planes->pixel;
+        line->fetch[i] = from + ((row + i * s->stride) * s->size[1] + place_of(s, 1, t->column)) * pixel_bytes(s);
 }
 
 /* `count` tiles of a row, and a vector of channels, whose plane of the first sample is at `group`. */
 static void transform(const struct zt_winograd_source *s, const struct zt_winograd_tile *t, int64_t count,
-                      const float *group, struct zt_winograd_line *line) {
+                      const char *group, struct zt_winograd_line *line) {
     const int64_t column = place_of(s, 1, t->column);
-    const float *plane = group + t->sample * s->planes->sample;
+    const char *plane = group + t->sample * s->planes->sample * s->kernels->bytes;
     line->tiles = count;
     line->first = column < 0 ? zt_ceil_div(-column, s->stride) : 0;
     line->end = column < s->size[1] ? zt_ceil_div(s->size[1] - column, s->stride) : 0;
@@ -104,13 +108,18 @@ static void transform(const struct zt_winograd_source *s, const struct zt_winogr
 /* A vector after the other, as planes may lie in the same sets of the first cache. */
 void zt_winograd_transform(const struct zt_winograd_source *s, struct zt_winograd_tile first, int64_t count, float *to,
                            int64_t step) {
-    struct zt_winograd_line line = { .pixel = s->stride * s->planes->pixel, .pitch = s->pitch, .step = step };
+    struct zt_winograd_line line = {
+        .pixel = s->stride * pixel_bytes(s), .pitch = s->pitch, .step = step, .depths = s->depths
+    };
+    const int64_t words = s->kernels->vector * s->depths / s->kernels->depths;
     for (int64_t g = 0; g < s->vectors; g++) {
-        const float *group = s->data + zt_planes_channel(s->planes, g * s->vector);
+        const int64_t channel = zt_planes_channel(s->planes, g * s->kernels->vector);
+        const char *group = (const char *)s->data + channel * s->kernels->bytes;
         struct zt_winograd_tile t = first;
         for (int64_t i = 0, beside; i < count; i += beside) {
             beside = zt_min_int(count - i, s->tiles->tiles[1] - t.column);
-            line.to = to + i * s->pitch + g * s->vector;
+            line.to = to + i / s->depths * s->pitch + g * words;
+            line.depth = (int)(i % s->depths);
             transform(s, &t, beside, group, &line);
             t.column += beside - 1;
             zt_winograd_next(s->tiles, &t);
@@ -123,24 +132,24 @@ const struct zt_layout *zt_winograd_layout(struct zt_arena *arena, const struct 
     const struct zt_layout *layout = zt_layout_vector(arena, given, dtype, shape);
     struct zt_planes planes;
     zt_planes_of(layout, shape, &planes);
-    return planes.vector % zt_winograd_kernels(ZT_WINOGRAD_3X3)->vector == 0
+    return planes.vector % zt_winograd_kernels(ZT_WINOGRAD_3X3, dtype)->vector == 0
                ? layout
                : zt_layout_vector(arena, NULL, dtype, shape);
 }
 
-enum { LINE = 16 }; /* floats of a cache line */
+enum { LINE = 16 }; /* words of a cache line */
 
 int64_t zt_winograd_step(int64_t unit, int64_t pitch) {
     return zt_align_floats(unit * pitch) + LINE;
 }
 
-int64_t zt_winograd_pitch(const struct zt_winograd_kernels *kernels, int64_t vectors) {
-    return vectors * kernels->vector + LINE;
+int64_t zt_winograd_pitch(int64_t words) {
+    return words + LINE;
 }
 
-int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t vectors) {
+int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t words) {
     enum { MOST_TILES = 48, LEAST_TILES = 12, ROWS = 6, UNIT_BYTES = 3 << 18 };
-    const int64_t tile = kernels->elements * vectors * kernels->vector * (int64_t)sizeof(float);
+    const int64_t tile = kernels->elements * words * (int64_t)sizeof(float);
     const int64_t fit = UNIT_BYTES / tile / ROWS * ROWS;
-    return fit < LEAST_TILES ? LEAST_TILES : zt_min_int(fit, MOST_TILES);
+    return fit < LEAST_TILES ? LEAST_TILES : zt_min_int(fit, MOST_TILES * kernels->depths);
 }

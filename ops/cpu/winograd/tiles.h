@@ -21,8 +21,9 @@ struct zt_winograd_conv {
     int64_t samples, channels, results; /* channels of its input and of its result */
     int64_t in[2], out[2], pad[2];      /* rows, columns: of the input, of the result, before the input */
     int stride, kernel;                 /* kernel: its edge */
+    enum zt_dtype dtype;                /* of planes and weights: float, bfloat16 */
 };
-/* The kernels of its phases; NULL on machines without fused multiply-add. */
+/* The kernels of its phases; NULL on machines without fused multiply-add, or without products of dtype. */
 const struct zt_winograd_kernels *zt_winograd_kernels_of(const struct zt_winograd_conv *c);
 static inline int zt_winograd_phases(const struct zt_winograd_conv *c) {
     return c->stride * c->stride;
@@ -51,18 +52,20 @@ void zt_winograd_next(const struct zt_winograd_tiles *t, struct zt_winograd_tile
  * the results. */
 struct zt_winograd_source {
     const struct zt_winograd_tiles *tiles;
+    const struct zt_winograd_kernels *kernels;
     const struct zt_planes *planes;
-    const float *data;
+    const void *data;
     void (*run)(const struct zt_winograd_line *line);
-    int square, vector; /* the tile's edge; floats of a vector */
-    int64_t size[2];    /* of a plane */
-    int64_t origin[2];  /* of tile (0, 0): below 0 in the padding */
-    int stride;         /* from a pixel of a tile to the next */
-    int64_t vectors;    /* of channels */
-    int64_t pitch;      /* floats from a transformed tile to the next */
+    int square;        /* the tile's edge */
+    int depths;        /* of a word that are tiles, as in struct zt_winograd_line */
+    int64_t size[2];   /* of a plane */
+    int64_t origin[2]; /* of tile (0, 0): below 0 in the padding */
+    int stride;        /* from a pixel of a tile to the next */
+    int64_t vectors;   /* of channels */
+    int64_t pitch;     /* words from a transformed tile, or tiles of the same words, to the next */
 };
 /* Transforms all channels of `count` tiles from `tile` on: element e of vector g of tile i goes to
- * to[e * step + i * pitch + g * vector]. */
+ * to[e * step + i / depths * pitch + g * words] for a vector of `words` words. */
 void zt_winograd_transform(const struct zt_winograd_source *s, struct zt_winograd_tile tile, int64_t count, float *to,
                            int64_t step);
 
@@ -75,14 +78,13 @@ static inline double zt_winograd_share_of(double direct, double work) {
     return work < 0.9 * direct ? work / direct : 1;
 }
 
-/* Tiles of a unit of work with so many vectors of channels, whose transforms stay in the second cache. */
-int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t vectors);
-/* Floats from an element of a unit's tiles to the next, with so many floats from a tile to the next. Adjacent elements
+/* Tiles of a unit of work with so many words an element of a tile, whose transforms stay in the second cache. */
+int64_t zt_winograd_unit(const struct zt_winograd_kernels *kernels, int64_t words);
+/* Words from an element of a unit's tiles to the next, with so many words from a tile to the next. Adjacent elements
  * are in different sets of the first cache: a tile writes or reads all at once. */
 int64_t zt_winograd_step(int64_t unit, int64_t pitch);
-/* Floats from a tile of so many vectors of channels to the next: adjacent tiles are in different sets of the first
- * cache. */
-int64_t zt_winograd_pitch(const struct zt_winograd_kernels *kernels, int64_t vectors);
+/* Words from a tile of so many to the next: adjacent tiles are in different sets of the first cache. */
+int64_t zt_winograd_pitch(int64_t words);
 enum { ZT_WINOGRAD_SHARE = 8 }; /* tiles that a thread transforms at a time where all are transformed first */
 
 #endif

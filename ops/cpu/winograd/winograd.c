@@ -26,6 +26,7 @@
 enum {
     MOST_PHASES = 4,
     MOST_PANEL = 4, /* of any kernels */
+    MOST_DEPTHS = 2,
     CHUNK = 64,
     FEW = 192, /* tiles whose products stay in the second cache */
     FEW_PANELS = 4
@@ -36,16 +37,21 @@ struct zt_winograd {
     bool backward, few; /* few: tiles, which are one unit */
     struct zt_winograd_tiles tiles;
     struct zt_winograd_phase phase[MOST_PHASES];
-    int deep, wide;            /* phases that are summed; phases of results beside each other */
-    int64_t stride;            /* of the convolution */
-    int64_t used;              /* elements of all phases */
-    int64_t kernel_elems;      /* of the convolution's kernel */
-    int64_t in[2], out[2];     /* rows, columns: of x, of the wanted y */
-    int64_t channels, results; /* of x and of y */
-    int64_t unit;              /* tiles */
-    int64_t vectors;           /* of channels of x */
-    int64_t depth, result_vectors;
+    int deep, wide;                /* phases that are summed; phases of results beside each other */
+    int64_t stride;                /* of the convolution */
+    int64_t used;                  /* elements of all phases */
+    int64_t kernel_elems;          /* of the convolution's kernel */
+    int64_t in[2], out[2];         /* rows, columns: of x, of the wanted y */
+    int64_t channels, results;     /* of x and of y */
+    int64_t unit;                  /* tiles */
+    int64_t vectors;               /* of channels of x */
+    int64_t depth, result_vectors; /* depth: words */
 };
+
+/* Words of the depth of a phase. */
+static int64_t phase_depth(const struct zt_winograd *w) {
+    return w->vectors * w->kernels->vector / w->kernels->depths;
+}
 
 /* ---- geometry ---- */
 
@@ -77,23 +83,32 @@ static struct zt_winograd describe(const struct zt_winograd_wish *wish, bool few
         w.used += w.phase[p].used_count;
     }
     w.vectors = zt_ceil_div(w.channels, w.kernels->vector);
-    w.depth = w.deep * w.vectors * w.kernels->vector;
+    w.depth = w.deep * phase_depth(&w);
     w.result_vectors = zt_ceil_div(w.results, w.kernels->vector);
     set_tiles(&w, wish);
-    w.unit = few ? w.tiles.all
-                 : zt_winograd_unit(w.kernels, w.deep * w.vectors + zt_min_int(w.result_vectors, w.kernels->panel));
+    w.unit =
+        few ? w.tiles.all
+            : zt_winograd_unit(w.kernels, w.depth + zt_min_int(w.result_vectors, w.kernels->panel) * w.kernels->vector);
     return w;
 }
 
-/* A product costs as much as one of the direct convolution, and moving the tiles some vectors for each vector of
- * channels. A transformed weight costs some twelve products, half of them where it stays in cache. */
+/* The time of products over that where their factors are in the first cache. Words of bfloat16 come from the second and
+ * third cache more slowly than they are multiplied. */
+static double fetched_share(const struct zt_winograd *w) {
+    if (w->kernels->depths == 1)
+        return w->few ? 1 + 3.0 / CHUNK : 1;
+    return w->few ? 1.6 : 1 + 14.0 / (double)w->unit;
+}
+
+/* A product of words costs as much as one of the direct convolution, and moving the tiles some vectors for each vector
+ * of channels. A transformed weight costs some twelve products, half of them where it stays in cache. */
 static double share_of(const struct zt_winograd *w, int64_t samples) {
     const double elements = w->kernels->elements, tiles = (double)w->tiles.all;
-    const double depth = (double)w->depth, results = (double)w->result_vectors;
+    const double results = (double)w->result_vectors, depths = w->kernels->depths, depth = depths * (double)w->depth;
     const double places = (double)(w->out[0] * w->out[1] * samples) / w->wide;
-    const double direct = places * (double)(w->kernel_elems * w->channels) * results;
-    const double pairs = (double)(w->vectors * w->kernels->vector) * results;
-    const double products = tiles * (double)w->used * pairs * (w->few ? 1 + 3.0 / CHUNK : 1);
+    const double direct = places * (double)(w->kernel_elems * w->channels) * results / depths;
+    const double pairs = (double)phase_depth(w) * results;
+    const double products = tiles * (double)w->used * pairs * fetched_share(w);
     const double moved = w->kernels->taps == 3 ? 60 * depth / w->kernels->vector + 70 * results
                                                : 60 * depth / w->kernels->vector + 60 * results + 45;
     const double transforms = tiles * w->wide * moved * (w->few ? 1.5 : 1);
@@ -152,7 +167,7 @@ static int64_t chunk_elems(const struct zt_winograd *w) {
 
 /* From a tile to the next. */
 static int64_t tile_pitch(const struct zt_winograd *w) {
-    return zt_winograd_pitch(w->kernels, w->deep * w->vectors);
+    return zt_winograd_pitch(w->depth);
 }
 
 /* From an element of the tiles to the next, and of the products. */
@@ -204,30 +219,38 @@ struct results {
     int64_t vector;
 };
 
-/* Kernel `k` of the depth of a vector of results as [tap][result]. */
+static inline float weight_at(bool is_float, const void *weights, int64_t at) {
+    return is_float ? ((const float *)weights)[at] : zt_bfloat_to_float(((const uint16_t *)weights)[at]);
+}
+
+/* Kernel `k` of the depth, not in words, of a vector of results as [tap][result]. */
 static void gather(const struct job *job, const struct results *r, int64_t k, float *g) {
     const struct zt_winograd *w = job->w;
     const int64_t lanes = w->kernels->vector, padded = w->vectors * lanes, channel = k % padded;
     const int64_t taps = w->kernels->taps * w->kernels->taps, *tap = w->phase[r->phase + k / padded].tap;
     const int64_t step = w->kernel_elems * (w->backward ? 1 : w->channels);
     const int64_t used = channel < w->channels ? zt_min_int(lanes, w->results - r->vector * lanes) : 0;
-    const float *from =
-        job->data->w + w->kernel_elems * (w->backward ? channel * w->results : channel) + r->vector * lanes * step;
+    const int64_t from = w->kernel_elems * (w->backward ? channel * w->results : channel) + r->vector * lanes * step;
+    const bool is_float = w->kernels->depths == 1;
     if (used < lanes)
         memset(g, 0, (size_t)(taps * lanes) * sizeof *g);
     for (int64_t l = 0; l < used; l++)
         for (int64_t t = 0; t < taps; t++)
-            g[t * lanes + l] = tap[t] < 0 ? 0 : from[l * step + tap[t]];
+            g[t * lanes + l] = tap[t] < 0 ? 0 : weight_at(is_float, job->data->w, from + l * step + tap[t]);
 }
 
-/* Transforms kernels first..end-1 of the depth of a vector of results to to[e * step + (k - first) * row]. */
+/* Transforms the kernels of words first..end-1 of the depth of a vector of results to to[e * step + (k - first) * row].
+ */
 static void transform_kernels(const struct job *job, const struct results *r, const int64_t range[2], int64_t row,
                               float *to) {
     const int64_t step = (range[1] - range[0]) * row;
-    float g[ZT_WINOGRAD_TAPS * 16];
+    const struct zt_winograd_kernels *kernels = job->w->kernels;
+    const int64_t depths = kernels->depths, elems = (int64_t)kernels->taps * kernels->taps * kernels->vector;
+    float g[MOST_DEPTHS * ZT_WINOGRAD_TAPS * 16];
     for (int64_t k = range[0]; k < range[1]; k++, to += row) {
-        gather(job, r, k, g);
-        job->w->kernels->weight(g, to, step);
+        for (int64_t d = 0; d < depths; d++)
+            gather(job, r, k * depths + d, g + d * elems);
+        kernels->weight(g, to, step);
     }
 }
 
@@ -262,14 +285,19 @@ static void find_results(const struct zt_winograd *w, int phase, int64_t pixel, 
         at[i] = rows[i / 2] && columns[i % 2] ? corner + i / 2 * below + i % 2 * right : -1;
 }
 
+/* Element `at` of a tensor of planes. */
+static void *element(const struct zt_winograd *w, const void *data, int64_t at) {
+    return (char *)data + at * w->kernels->bytes;
+}
+
 /* Fetches what the tile below writes, and reads of the tensor that is added. */
 static void fetch_below(const struct zt_winograd_data *d, const struct zt_winograd *w, int64_t plane,
                         const int64_t *at) {
     const int64_t below = plane + ZT_WINOGRAD_RESULTS * result_step(w) * w->out[1] * d->y_planes.pixel;
     for (int i = 0; i < 4 && at[i] >= 0; i++) {
-        __builtin_prefetch(d->y + below + at[i], 1);
+        __builtin_prefetch(element(w, d->y, below + at[i]), 1);
         if (d->added)
-            __builtin_prefetch(d->added + below + at[i]);
+            __builtin_prefetch(element(w, d->added, below + at[i]));
     }
 }
 
@@ -290,14 +318,14 @@ static void give_vector(const struct job *job, const struct place *to, const str
     const int64_t plane = t->sample * p->sample + to->channel;
     if (d->position) {
         const int64_t at = plane + (t->row * w->tiles.tiles[1] + t->column) * p->pixel;
-        w->kernels->pool(m, step, finish, d->y + at, d->position + at);
+        w->kernels->pool(m, step, finish, element(w, d->y, at), d->position + at);
     } else {
         struct zt_winograd_finish here = *finish;
         int64_t at[4];
-        here.added = d->added ? d->added + plane : NULL;
+        here.added = d->added ? element(w, d->added, plane) : NULL;
         find_results(w, to->phase, p->pixel, t, at);
         fetch_below(d, w, plane, at);
-        w->kernels->output(m, step, &here, d->y + plane, at);
+        w->kernels->output(m, step, &here, element(w, d->y, plane), at);
     }
 }
 
@@ -324,16 +352,17 @@ static void give_panel(const struct job *job, int64_t first_tile, int64_t tiles,
 static void transform_tiles(const struct job *job, int phase, int64_t first, int64_t tiles, float *to) {
     const struct zt_winograd *w = job->w;
     struct zt_winograd_source source = { .tiles = &w->tiles,
+                                         .kernels = w->kernels,
                                          .planes = &job->data->x_planes,
                                          .data = job->data->x,
                                          .run = w->kernels->input,
                                          .square = w->kernels->square,
-                                         .vector = w->kernels->vector,
+                                         .depths = 1,
                                          .size = { w->in[0], w->in[1] },
                                          .stride = w->backward ? 1 : (int)w->stride,
                                          .vectors = w->vectors,
                                          .pitch = tile_pitch(w) };
-    for (int d = 0; d < w->deep; d++, to += w->vectors * w->kernels->vector) {
+    for (int d = 0; d < w->deep; d++, to += phase_depth(w)) {
         memcpy(source.origin, w->phase[phase + d].origin, sizeof source.origin);
         zt_winograd_transform(&source, zt_winograd_tile_of(&w->tiles, first), tiles, to, tile_step(w));
     }
@@ -349,7 +378,7 @@ struct part {
 
 /* Advances to the end of the phases of the depth from k on that use element e, or of those that do not. */
 static int64_t end_of_run(const struct zt_winograd *w, const struct part *p, int64_t e, int64_t k) {
-    const int64_t of_phase = w->vectors * w->kernels->vector;
+    const int64_t of_phase = phase_depth(w);
     const bool used = w->phase[p->phase + k / of_phase].used[e];
     do
         k = (k / of_phase + 1) * of_phase;
@@ -361,7 +390,7 @@ static int64_t end_of_run(const struct zt_winograd *w, const struct part *p, int
 static void multiply_element(const struct zt_winograd *w, const struct part *p, const float *tiles, int64_t count,
                              float *products, int64_t e) {
     const int vectors = vectors_of_panel(w, p->first);
-    const int64_t row = vectors * w->kernels->vector, of_phase = w->vectors * w->kernels->vector;
+    const int64_t row = vectors * w->kernels->vector, of_phase = phase_depth(w);
     const float *weights = p->weights + e * (p->range[1] - p->range[0]) * row;
     bool add = p->range[0] > 0;
     for (int64_t k = p->range[0], end; k < p->range[1]; k = end) {
@@ -461,8 +490,8 @@ void zt_winograd_run(const struct zt_winograd *w, const struct zt_winograd_data 
     struct job job = { .w = w, .data = data, .bias = workspace };
     job.threads = job.bias + shared_elems(w);
     memset(job.bias, 0, (size_t)bias_elems(w) * sizeof *job.bias);
-    if (data->bias)
-        memcpy(job.bias, data->bias, (size_t)w->results * sizeof *job.bias);
+    for (int64_t i = 0; data->bias && i < w->results; i++)
+        job.bias[i] = weight_at(w->kernels->depths == 1, data->bias, i);
     if (w->few)
         run_few(&job, threads);
     else

@@ -21,8 +21,8 @@ double zt_winograd_share(const struct zt_winograd_wish *wish);
 const struct zt_winograd *zt_winograd_make(struct zt_arena *arena, const struct zt_winograd_wish *wish);
 
 struct zt_winograd_data {
-    const float *x, *w, *bias, *added;   /* bias, added NULL: none; added: in the order of y, not with a pool */
-    float *y;                            /* max(y, 0) if relu, NaN stays; or the maxima of 2 x 2 results */
+    const void *x, *w, *bias, *added;    /* bias, added NULL: none; added: in the order of y, not with a pool */
+    void *y;                             /* max(y, 0) if relu, NaN stays; or the maxima of 2 x 2 results */
     uint8_t *position;                   /* NULL: no pool; in the order of y */
     struct zt_planes x_planes, y_planes; /* y_planes: of what is written */
     bool relu;

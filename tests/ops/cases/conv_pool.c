@@ -32,6 +32,22 @@ const struct zt_case zt_cases_conv_pool[] = {
       .domain = "ztrain", .outs = 2 }, /* one channel more than a vector, of several bands */
     { "ConvReluPool", "float[2,20,21,18]:-1..1 float[16,20,3,3]", .attrs = "strides=[2,1] " POOL_2X2("[5,8]"),
       .domain = "ztrain", .outs = 2 },
+    { "ConvReluPool", "float[3,64,15,16] float[72,64,3,3] float[72]",
+      .attrs = "pads=[1,1,1,1] " POOL("[3,3]", "[2,2]", "[0,0]", "[7,7]"), .domain = "ztrain", .outs = 2 },
+    /* in bfloat16, whose rounding decides between results that are nearly equal: 1 x 1 windows of the pool. By
+       Winograd's filtering, by oneDNN */
+    { "ConvReluPool", "bfloat16[2,64,17,18] bfloat16[72,64,3,3] bfloat16[72]",
+      .attrs = "pads=[1,1,1,1] " POOL("[1,1]", "[1,1]", "[0,0]", "[17,18]"), .domain = "ztrain", .outs = 2,
+      .tolerance = 3e-2 },
+    { "ConvReluPool", "bfloat16[3,20,15,16] bfloat16[33,20,5,5] bfloat16[33]",
+      .attrs = "pads=[2,2,2,2] " POOL("[1,1]", "[2,2]", "[0,0]", "[8,8]"), .domain = "ztrain", .outs = 2,
+      .tolerance = 3e-2 },
+    { "ConvReluPoolGrad",
+      "bfloat16[3,32,15,14] bfloat16[48,32,3,3] bfloat16[3,48,6,6] uint8[3,48,6,6]:0..3 bfloat16[3,48,6,6]",
+      .attrs = "to=1 " POOL_2X2("[6,6]"), .domain = "ztrain", .outs = 3, .tolerance = 2e-2 },
+    { "ConvReluPoolGrad",
+      "bfloat16[2,17,66,70] bfloat16[24,17,5,5] bfloat16[2,24,33,35] uint8[2,24,33,35]:0..3 bfloat16[2,24,33,35]",
+      .attrs = "to=1 pads=[2,2,2,2] " POOL_2X2("[33,35]"), .domain = "ztrain", .outs = 3, .tolerance = 2e-2 },
     { "ConvReluPoolGrad", "float[3,3,12,10] float[20,3,3,3] float[3,20,5,4] uint8[3,20,5,4]:0..3 float[3,20,5,4]",
       .attrs = POOL_2X2("[5,4]"), .domain = "ztrain", .outs = 3 },
     { "ConvReluPoolGrad", "float[5,32,15,15] float[48,32,3,3] float[5,48,6,6] uint8[5,48,6,6]:0..3 float[5,48,6,6]",

@@ -300,7 +300,7 @@ static void fuse_sum(int *counts) {
     zt_graph_destroy(n.g);
 }
 
-/* Patterns of bfloat16: the gradients of a weight and of a bias. */
+/* Patterns of bfloat16: the gradients of a weight, of a bias, and of a convolution's weight. */
 static void fuse_gradients(int *counts) {
     struct net n = { .g = zt_graph_create("gradients") };
     const int x = add_leaf(&n, "x", ZT_BFLOAT16, (struct zt_shape){ 2, { 8, 4 } }, ZT_FROM_INPUT),
@@ -313,7 +313,14 @@ static void fuse_gradients(int *counts) {
     zt_node_set_int(n.g, n.g->node_count - 1, "to", ZT_FLOAT);
     const int db = add_node(&n, "ReduceSum", "", wide, zt_graph_add_ints(n.g, NULL, (int64_t[]){ 0 }, 1), -1);
     zt_node_set_int(n.g, n.g->node_count - 1, "keepdims", 0);
-    OK(zt_graph_index(n.g, &err) && zt_pass_resolve(n.g, &zt_ops, (int[]){ dw, db }, 2, &err) &&
+    const struct zt_shape planes = { 4, { 2, 16, 5, 5 } };
+    const int image = add_leaf(&n, "image", ZT_BFLOAT16, planes, ZT_FROM_INPUT),
+              dimage = add_leaf(&n, "dimage", ZT_BFLOAT16, planes, ZT_FROM_INPUT);
+    const int kernel = add_node(&n, "ConvGradWeight", "ztrain", image, dimage, -1);
+    zt_node_set_ints(n.g, n.g->node_count - 1, "kernel_shape", (int64_t[]){ 1, 1 }, 2);
+    const int dkernel = add_node(&n, "Cast", "", kernel, -1, -1);
+    zt_node_set_int(n.g, n.g->node_count - 1, "to", ZT_FLOAT);
+    OK(zt_graph_index(n.g, &err) && zt_pass_resolve(n.g, &zt_ops, (int[]){ dw, db, dkernel }, 3, &err) &&
        zt_pass_infer(n.g, 1 << 20, &err));
     OK(zt_pass_fuse(n.g, &zt_ops, &(struct zt_fuse_options){ &all, 1u << ZT_CPU, NULL, counts }, &err));
     zt_graph_destroy(n.g);
@@ -350,7 +357,8 @@ static void fuse_passes(int *counts) {
 
 /* Whether this machine can match a pattern. */
 static bool can_match(const struct zt_pattern *p) {
-    const bool bfloat = strcmp(p->name, "gemm_float") == 0 || strcmp(p->name, "bias_grad") == 0;
+    const bool bfloat =
+        strcmp(p->name, "gemm_float") == 0 || strcmp(p->name, "bias_grad") == 0 || strcmp(p->name, "conv_float") == 0;
     return p->when >> ZT_CPU & 1 && (!bfloat || zt_simd_gemm_of_bfloat());
 }
 
