@@ -155,11 +155,11 @@ static double share_of(const struct zt_winograd_gradient *w) {
     const double direct = places * (double)(c->kernel * c->kernel) * channels * results / depths;
     const double products = tiles * (double)w->used * channels * results / depths;
     const bool large = depths > 1 && pass_elems(w) > CACHED;
-    const double added = large ? 25 : w->phases > 1 ? 4 : 3; /* large: sums that do not stay in the second cache */
+    const double added = large ? 12 : w->phases > 1 ? 4 : 3; /* large: sums that do not stay in the second cache */
     const double apart = depths > 1 && unit_elems(w) > FEW / 2 ? 0.3 : 0; /* tiles that the third cache does not hold */
     const double loads = w->pieces ? added * depths / (double)w->unit : 3.0 / DEPTH + 8 / (double)block_of(w) + apart;
     const double moved = 3.8 * w->phases * (double)w->channel_vectors + 2.5 * results * (double)passes_of(w);
-    const double transforms = tiles * (double)elements_of(w) * moved * (!w->pieces ? 2.5 : depths > 1 ? 4 : 1);
+    const double transforms = tiles * (double)elements_of(w) * moved * (w->pieces ? 1 : 2.5);
     const double sums = (double)zt_max_int(w->pieces, 1) * (double)weight_elems(w) / w->kernels->vector * 12;
     return zt_winograd_share_of(direct, products * (1 + loads) + transforms + sums);
 }
