@@ -235,11 +235,24 @@ static bool stays_float(const struct casts *c, int n) {
     return kernel->prefers_float && kernel->prefers_float(c->g, n) && !has_frozen_input(c, n);
 }
 
+/* Whether the node reads positions that a node of the same kind, which stayed in fp32, found: the gradient of a max
+ * pool behind a convolution that prefers fp32, with which both are fused. */
+static bool reads_float_positions(const struct casts *c, int n) {
+    bool found = false;
+    for (int i = 0; i < c->g->nodes[n]->in_count; i++) {
+        const struct zt_value *v = zt_in(c->g, n, i);
+        const struct zt_node *from = v && v->producer >= 0 ? c->g->nodes[v->producer] : NULL;
+        found |= from && !zt_dtype_in(v->dtype, ZT_ANY_FLOAT) && from->op->flags & ZT_OP_PASSES_HALF &&
+                 zt_out(c->g, v->producer, 0) && zt_out(c->g, v->producer, 0)->dtype == ZT_FLOAT;
+    }
+    return found;
+}
+
 /* Whether all activations that the node reads are in bfloat16 already, and the back end is the CPU: CUDA has a fusion
  * for it, which leaves nodes between casts of both sides alone. */
 static bool passes_half(const struct casts *c, int n) {
     return c->g->nodes[n]->op->flags & ZT_OP_PASSES_HALF && c->dtype == ZT_BFLOAT16 && c->o->fast == ZT_CPU &&
-           reads_half(c, n, false);
+           reads_half(c, n, false) && !reads_float_positions(c, n);
 }
 
 static bool wants_half(const struct casts *c, int n) {
