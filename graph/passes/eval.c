@@ -85,7 +85,7 @@ static void *take(struct zt_eval *eval, int value, size_t bytes) {
 }
 
 static void give_back(struct zt_eval *eval, int value) {
-    if (value < 0 || !eval->owned[value])
+    if (!eval->owned[value])
         return;
     eval->owned_bytes -= (size_t)zt_value_bytes(eval->g->values[value]);
     zt_arena_destroy(eval->owned[value]);
@@ -111,13 +111,6 @@ static bool allocate_outputs(struct zt_eval *eval, int node, struct zt_err *err)
         v->data = take(eval, v->id, (size_t)count * each);
     }
     return true;
-}
-
-static void fill_views(const struct zt_graph *g, const int *ids, int count, struct zt_view *to) {
-    for (int i = 0; i < count; i++) {
-        const struct zt_value *v = ids[i] >= 0 ? g->values[ids[i]] : NULL;
-        to[i] = v ? (struct zt_view){ v->dtype, v->shape, (void *)v->data, NULL } : (struct zt_view){ 0 };
-    }
 }
 
 /* Prepares the reference kernel. release() frees what this took, also where it failed. */
@@ -157,31 +150,19 @@ bool zt_eval_bytes(struct zt_graph *g, int threads, size_t *bytes, struct zt_err
 }
 
 static bool run_reference(struct zt_eval *eval, int node, struct zt_err *err) {
-    struct zt_graph *g = eval->g;
-    struct zt_node *n = g->nodes[node];
     struct zt_arena *own = eval->last ? zt_arena_create() : NULL;
-    struct zt_view *views = zt_calloc((size_t)(n->in_count + n->out_count), sizeof *views);
     struct zt_prepare p;
-    bool ok = prepare(g, node, eval->threads, &p, err);
+    bool ok = prepare(eval->g, node, eval->threads, &p, err);
     if (ok) {
-        fill_views(g, n->in, n->in_count, views);
-        fill_views(g, n->out, n->out_count, views + n->in_count);
-        struct zt_call call = { .graph = g,
-                                .node = n,
-                                .in = views,
-                                .out = views + n->in_count,
-                                .in_count = n->in_count,
-                                .out_count = n->out_count,
-                                .state = p.state,
-                                .workspace = p.workspace_bytes
-                                                 ? zt_arena_alloc(own ? own : eval->arena, p.workspace_bytes)
-                                                 : NULL,
-                                .threads = eval->threads,
-                                .random = eval->random };
-        ok = n->op->kernel[ZT_REF].run(&call, err);
+        const struct zt_call call = { .state = p.state,
+                                      .workspace = p.workspace_bytes
+                                                       ? zt_arena_alloc(own ? own : eval->arena, p.workspace_bytes)
+                                                       : NULL,
+                                      .threads = eval->threads,
+                                      .random = eval->random };
+        ok = zt_eval_run_kernel(eval->g, node, ZT_REF, &call, err);
     }
     release(&p);
-    free(views);
     zt_arena_destroy(own);
     return ok;
 }

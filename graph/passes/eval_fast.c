@@ -3,11 +3,40 @@
 #include "graph/ir/op.h"
 #include "graph/passes/assign/assign.h"
 
+#include <stdlib.h>
+
+static void fill_views(const struct zt_graph *g, const int *ids, int count, struct zt_view *to) {
+    for (int i = 0; i < count; i++) {
+        const struct zt_value *v = ids[i] >= 0 ? g->values[ids[i]] : NULL;
+        to[i] = v ? (struct zt_view){ v->dtype, v->shape, (void *)v->data, v->layout } : (struct zt_view){ 0 };
+    }
+}
+
+bool zt_eval_run_kernel(const struct zt_graph *g, int node, enum zt_backend backend, const struct zt_call *with,
+                        struct zt_err *err) {
+    const struct zt_node *n = g->nodes[node];
+    struct zt_view *views = zt_calloc((size_t)(n->in_count + n->out_count), sizeof *views);
+    fill_views(g, n->in, n->in_count, views);
+    fill_views(g, n->out, n->out_count, views + n->in_count);
+    const struct zt_call call = { .graph = g,
+                                  .node = n,
+                                  .in = views,
+                                  .out = views + n->in_count,
+                                  .in_count = n->in_count,
+                                  .out_count = n->out_count,
+                                  .state = with->state,
+                                  .workspace = with->workspace,
+                                  .threads = with->threads,
+                                  .random = with->random };
+    const bool ok = n->op->kernel[backend].run(&call, err);
+    free(views);
+    return ok;
+}
+
 /* The node alone in a graph, whose values stand for those of the run. */
 struct alone {
     struct zt_graph *g;
-    void **data; /* by value of `g` */
-    int *out;    /* by output of the node: its value in `g`, -1: omitted */
+    int *out; /* by output of the node: its value in `g`, -1: omitted */
     int out_count;
 };
 
@@ -48,41 +77,20 @@ static bool copy_node(const struct zt_graph *g, int node, struct alone *to, stru
 
 /* Inputs lie where the run has them, plain outputs where it wants them, and all else in the arena of `to`. */
 static void place(const struct zt_graph *g, int node, struct alone *to) {
-    to->data = ZT_NEW_N(to->g->arena, void *, to->g->value_count);
     for (int i = 0; i < to->out_count; i++)
         if (to->out[i] >= 0)
-            to->data[to->out[i]] = (void *)g->values[g->nodes[node]->out[i]]->data;
+            to->g->values[to->out[i]]->data = g->values[g->nodes[node]->out[i]]->data;
     for (int v = 0; v < to->g->value_count; v++)
-        if (to->g->values[v]->data)
-            to->data[v] = (void *)to->g->values[v]->data;
-        else if (!to->data[v])
-            to->data[v] = zt_arena_alloc(to->g->arena, (size_t)zt_value_bytes(to->g->values[v]));
+        if (!to->g->values[v]->data)
+            to->g->values[v]->data = zt_arena_alloc(to->g->arena, (size_t)zt_value_bytes(to->g->values[v]));
 }
 
-static void fill_views(const struct alone *at, const int *ids, int count, struct zt_view *to) {
-    for (int i = 0; i < count; i++) {
-        const struct zt_value *v = ids[i] >= 0 ? at->g->values[ids[i]] : NULL;
-        to[i] = v ? (struct zt_view){ v->dtype, v->shape, at->data[v->id], v->layout } : (struct zt_view){ 0 };
-    }
-}
-
-static bool run_kernel(const struct alone *at, const struct zt_node *n, const struct zt_prepared *p,
-                       const struct zt_random *random, int threads, struct zt_err *err) {
-    struct zt_view *views = ZT_NEW_N(at->g->arena, struct zt_view, n->in_count + n->out_count);
-    fill_views(at, n->in, n->in_count, views);
-    fill_views(at, n->out, n->out_count, views + n->in_count);
-    const struct zt_call call = { .graph = at->g,
-                                  .node = n,
-                                  .in = views,
-                                  .out = views + n->in_count,
-                                  .in_count = n->in_count,
-                                  .out_count = n->out_count,
-                                  .state = p->state,
-                                  .workspace =
-                                      p->workspace_bytes ? zt_arena_alloc(at->g->arena, p->workspace_bytes) : NULL,
-                                  .threads = threads,
-                                  .random = random };
-    return n->op->kernel[n->backend].run(&call, err);
+static bool run_prepared(const struct zt_graph *g, int node, const struct zt_prepared *p, const struct zt_call *with,
+                         struct zt_err *err) {
+    struct zt_call call = *with;
+    call.state = p->state;
+    call.workspace = p->workspace_bytes ? zt_arena_alloc(g->arena, p->workspace_bytes) : NULL;
+    return zt_eval_run_kernel(g, node, (enum zt_backend)g->nodes[node]->backend, &call, err);
 }
 
 bool zt_eval_fast_node(const struct zt_graph *g, int node, const struct zt_random *random, int threads,
@@ -95,7 +103,7 @@ bool zt_eval_fast_node(const struct zt_graph *g, int node, const struct zt_rando
     if (ok)
         place(g, node, &alone);
     for (int i = 0; ok && i < alone.g->node_count; i++)
-        ok = run_kernel(&alone, alone.g->nodes[i], &prepared[i], random, threads, err);
+        ok = run_prepared(alone.g, i, &prepared[i], &(struct zt_call){ .threads = threads, .random = random }, err);
     zt_assign_release(alone.g, prepared);
     zt_graph_destroy(alone.g);
     return ok;

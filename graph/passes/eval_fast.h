@@ -1,9 +1,14 @@
-/* A node of an eager run (eval.h) by the CPU's fast kernels. */
+/* Kernels of an eager run (eval.h), and a node of it by the CPU's fast ones. */
 #ifndef ZT_GRAPH_PASSES_EVAL_FAST_H
 #define ZT_GRAPH_PASSES_EVAL_FAST_H
 
 #include "graph/ir/graph.h"
 #include "graph/ir/kernel.h"
+
+/* Runs the node's kernel of a back end on tensors that lie where its values' `data` say, in their layouts. Of `with`,
+ * state, workspace, threads and random are read. */
+bool zt_eval_run_kernel(const struct zt_graph *g, int node, enum zt_backend backend, const struct zt_call *with,
+                        struct zt_err *err);
 
 /* Whether the CPU has a fast kernel for the inferred node, and so much work that preparing it takes less time than it
  * saves. */

@@ -1,10 +1,10 @@
 /* Shared by attention on the CPU, forward (attention_cpu.c) and backward (attention_grad_cpu.c).
  *
  * No buffer holds all scores. A unit of work is one head of keys with the queries that share it (forward: a part of
- * them). It processes its queries in blocks of panels, where a panel has as many queries as a
- * tile of the product's kernel has columns (simd_gemm.h), and its keys in blocks of ZT_KEYS. Scores are computed
- * transposed, [keys][queries of a panel]: sums over keys are then sums of whole vectors, and the weights have the
- * layout of the right side of the next product.
+ * them). It processes its queries in blocks of panels, where a panel has as many queries as a tile of the product's
+ * kernel has columns (simd_gemm.h), and its keys in blocks of ZT_KEYS. Scores are computed transposed, [keys][queries
+ * of a panel]: sums over keys are then sums of whole vectors, and the weights have the layout of the right side of the
+ * next product.
  *
  *     forward, a block:      s = k q^T      p = exp(s - max so far)      y^T = y^T exp(max before - max) + v^T p
  *     backward, a block:     s = k q^T      p = exp(s - max) / sum       dp = v dy^T      ds = p (dp - delta)

@@ -31,7 +31,6 @@ enum {
     PACKED = 4,                      /* panels of b that a thread packs at once, where all pack */
     NEAR = 1 << 17,                  /* floats of packed b that may stay in a second cache of 512 KiB */
     MOST_AHEAD = 256,                /* floats of packed b beside a tile: more would wait for each other */
-    LINE = 64,                       /* bytes of a cache line */
 };
 static const double small_flops = 100000; /* below it one thread */
 
@@ -256,8 +255,8 @@ static struct zt_simd_gemm_ahead ahead_of(const void *from, int bytes, const str
     struct zt_simd_gemm_ahead a = { .at = from,
                                     .step = (deep ? s->step : s->next) * bytes,
                                     .rows = deep ? s->count : s->depth };
-    a.at += LINE - bytes; /* a row's first line came with what lies before it where it is not the row's own */
-    a.each = parts(a.rows * parts((deep ? s->depth : s->count) * bytes, LINE), tiles);
+    a.at += ZT_GEMM_LINE - bytes; /* a row's first line came with what lies before it where it is not the row's own */
+    a.each = parts(a.rows * parts((deep ? s->depth : s->count) * bytes, ZT_GEMM_LINE), tiles);
     return a;
 }
 

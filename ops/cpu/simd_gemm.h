@@ -14,7 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ZT_GEMM_DEPTH = 256 }; /* a panel of b of this depth stays in the first cache, one of a in the second */
+enum {
+    ZT_GEMM_DEPTH = 256, /* a panel of b of this depth stays in the first cache, one of a in the second */
+    ZT_GEMM_LINE = 64,   /* bytes of a cache line */
+};
 
 /* `count` products y[m,n] of a[m,k] b[k,n], all sizes 1 or more. Strides count elements; *_step leads from one product
  * to the next. Rows of y are y_row apart, and their elements are adjacent. */

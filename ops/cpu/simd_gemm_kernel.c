@@ -5,6 +5,8 @@
 #include "ops/kernel/unrolled.h"
 
 #if defined(__x86_64__)
+#include "ops/cpu/simd_pairs.h"
+
 #include <immintrin.h>
 #include <string.h>
 
@@ -39,7 +41,7 @@ static inline void fetch_ahead(struct zt_simd_gemm_ahead *const *to) {
             a.at += a.step;
             if (++a.row == a.rows) {
                 a.row = 0;
-                a.at += 64 - a.rows * a.step;
+                a.at += ZT_GEMM_LINE - a.rows * a.step;
             }
         }
         *to[i] = a;
@@ -101,13 +103,11 @@ static inline float word_bfloat(const float *p, int64_t next, int64_t left) {
 }
 
 BFLOAT static inline void side_by_side_bfloat(const float *from, int64_t next, int width, float *to) {
-    static const uint16_t order[32] = { 0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                                        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31 };
     for (int l = 0; l < width; l += 16) {
         const __mmask16 used = (__mmask16)(width - l < 16 ? (1U << (width - l)) - 1 : 0xffff);
         const __m512 low = _mm512_maskz_loadu_ps(used, from + l), high = _mm512_maskz_loadu_ps(used, from + next + l);
         const __m512i apart = (__m512i)_mm512_cvtne2ps_pbh(high, low);
-        _mm512_mask_storeu_epi32(to + l, used, _mm512_permutexvar_epi16(_mm512_loadu_si512(order), apart));
+        _mm512_mask_storeu_epi32(to + l, used, zt_by_turns(apart));
     }
 }
 

@@ -218,7 +218,7 @@ static bool take_before(const struct rewrite *r, int node) {
     int y = in_order ? n.out[0] : zt_graph_add_value(g, NULL, ZT_UNDEFINED, NULL);
     int moved = zt_graph_copy_node(g, node, node, in, &y);
     if (is_gather(&n))
-        zt_node_set_attr(g, moved, &(struct zt_attr){ .name = "axis", .type = ZT_ATTR_INT, .i = axes[0] });
+        zt_node_set_int(g, moved, "axis", axes[0]);
     else if (zt_node_attr(&n, "axes"))
         zt_node_set_ints(g, moved, "axes", axes, count);
     g->nodes[node]->dead = true;

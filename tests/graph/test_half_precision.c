@@ -86,6 +86,40 @@ START_TEST(in_bfloat16_the_cpu_keeps_in_float_what_is_faster_there) {
 END_TEST
 
 /* Views of bfloat16 count as it, but what is added to something else, a residual stream, is not rounded for that. */
+/* What is behind the pool runs in bfloat16, and so would the pool's gradient, were its pool not in fp32. */
+START_TEST(in_bfloat16_the_gradient_of_a_pool_has_the_type_of_its_pool) {
+    const int x = net_input(g, "x", ZT_FLOAT, SHAPE(8, 3, 16, 16)), w = net_param(g, "w", SHAPE(32, 3, 3, 3)),
+              v = net_param(g, "v", SHAPE(32, 32, 3, 3));
+    const int relu = NET(g, "Relu", "relu", NET(g, "Conv", "first", x, w));
+    int out[2] = { zt_graph_add_value(g, "pool", ZT_UNDEFINED, NULL), zt_graph_add_value(g, "at", ZT_UNDEFINED, NULL) };
+    const int pool =
+        zt_graph_add_node(g, &(struct zt_node_spec){ "pool", "MaxPoolTrain", "ztrain", 1, &relu, 1, out, 2 });
+    zt_node_set_ints(g, pool, "kernel_shape", (int64_t[]){ 2, 2 }, 2);
+    zt_node_set_ints(g, pool, "strides", (int64_t[]){ 2, 2 }, 2);
+    const int y = NET(g, "Conv", "y", out[0], v);
+    net_infer(g, &zt_ops);
+    struct zt_shape shape = g->values[y]->shape;
+    struct zt_cotangent from = { y, net_input(g, "dy", ZT_FLOAT, &shape) };
+    int parameters[2] = { w, v }, keep[3];
+    ck_assert(zt_grad_build(g, &zt_ops, &(struct zt_grad_request){ &from, 1, parameters, 2 }, keep, &err));
+    keep[2] = y;
+    const struct zt_half_options cpu = { ZT_BFLOAT16, keep, 3, NULL, NULL, ZT_CPU };
+    ck_assert_msg(zt_pass_half_propagation(g, &zt_ops, &cpu, &err), "%s", err.text[0]);
+    int found = 0;
+    for (int n = 0; n < g->node_count; n++) {
+        const struct zt_node *node = g->nodes[n];
+        const char *const op = node->op_type;
+        if (strcmp(op, "MaxPoolGrad") == 0 || strcmp(op, "ReluGrad") == 0 || strcmp(op, "MaxPoolTrain") == 0) {
+            ck_assert_msg(g->values[node->out[0]]->dtype == ZT_FLOAT, "%s", op);
+            found++;
+        }
+    }
+    ck_assert_int_eq(found, 3);
+    if (zt_isa_has(ZT_ISA_AVX512_BF16))
+        ck_assert_str_eq(maker(y)->op_type, "Cast");
+}
+END_TEST
+
 START_TEST(in_bfloat16_the_cpu_reads_views_in_half_precision) {
     const int64_t flat[] = { 6, 4 };
     const int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3, 4)), w = net_param(g, "w", SHAPE(4, 4));
@@ -302,6 +336,7 @@ int main(void) {
     tcase_add_checked_fixture(cases, make, destroy);
     tcase_add_test(cases, a_value_is_cast_once_and_chains_in_half_precision_stay_there);
     tcase_add_test(cases, in_bfloat16_the_cpu_keeps_in_float_what_is_faster_there);
+    tcase_add_test(cases, in_bfloat16_the_gradient_of_a_pool_has_the_type_of_its_pool);
     tcase_add_test(cases, in_bfloat16_the_cpu_reads_views_in_half_precision);
     tcase_add_test(cases, a_recurrent_node_in_bfloat16_keeps_its_tensors_in_float);
     tcase_add_test(cases, what_is_kept_comes_back_as_float);

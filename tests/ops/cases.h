@@ -25,6 +25,7 @@ struct zt_case {
     int results;            /* outputs with a gradient, the others are kept for the backward pass; 0: all have */
     unsigned grad;          /* bit i: the gradient of input i is held against finite differences */
     double tolerance;       /* 0: that of the dtype */
+    double on_host;         /* the tolerance of check on the CPU, where a device rounds more; 0: the same */
     bool image;             /* bench: between convolutions, activations lie as these leave them */
     bool checked;           /* of a family of training sizes: cheap enough for check */
     bool typed;             /* the operator does not take double: check of the reference has nothing to compare with */

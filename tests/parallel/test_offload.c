@@ -1,8 +1,6 @@
 /* Files in place of memory: transfers through both engines, and the folders of ranks. */
-#include "tests/suite.h"
+#include "tests/base/scratch.h"
 
-#include "base/arena.h"
-#include "base/file.h"
 #include "parallel/offload/aio.h"
 #include "parallel/offload/swap_file.h"
 
@@ -10,14 +8,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-static char *folder;
 static struct zt_err err;
 static atomic_int most = 1 << 30; /* bytes of a call to pread and pwrite */
 
@@ -43,20 +38,10 @@ ssize_t pwrite64(int file, const void *from, size_t bytes, off_t at) {
     return n < 0 ? -1 : syscall(SYS_pwrite64, file, from, n, at);
 }
 
-static void make_folder(void) {
-    const char *temporary = getenv("TMPDIR");
-    folder = zt_path_join(temporary ? temporary : P_tmpdir, "ztrain-offload-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+static void begin(void) {
+    make_folder();
     err = (struct zt_err){ 0 };
     most = 1 << 30;
-}
-
-static void remove_folder(void) {
-    char *command = zt_malloc(strlen(folder) + 16);
-    sprintf(command, "rm -rf '%s'", folder);
-    ck_assert_int_eq(system(command), 0);
-    free(command);
-    free(folder);
 }
 
 /* ---- transfers ---- */
@@ -293,7 +278,7 @@ int main(void) {
                                    a_limit_of_file_sizes_is_an_error,
                                    a_path_that_is_no_folder_is_named };
     TCase *cases = tcase_create("offload");
-    tcase_add_checked_fixture(cases, make_folder, remove_folder);
+    tcase_add_checked_fixture(cases, begin, remove_folder);
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
         tcase_add_test(cases, tests[i]);
     return run_suite("offload", cases, CK_FORK);

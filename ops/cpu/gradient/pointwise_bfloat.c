@@ -16,14 +16,13 @@
 #include "base/align.h"
 #include "device/threads.h"
 #include "ops/cpu/block_sum.h"
-#include "ops/cpu/winograd/simd_winograd.h"
+#include "ops/cpu/winograd/tiles.h"
 #include "ops/kernel/tile.h"
 
 #include <string.h>
 
 enum {
     UNIT = 32, /* pairs */
-    LINE = 16, /* words from a pair to the next beyond its channels, so that pairs lie in different sets of a cache */
     MOST_PIECES = 16,
     FEWEST_PIECES = 4,
     SUMS = 1 << 23 /* floats of all pieces */
@@ -49,10 +48,10 @@ static int64_t piece_elems(const struct zt_pointwise_bfloat *w) {
 
 /* Words from a pair to the next. */
 static int64_t x_pitch(const struct zt_pointwise_bfloat *w) {
-    return w->x_vectors * w->kernels->vector + LINE;
+    return zt_winograd_pitch(w->x_vectors * w->kernels->vector);
 }
 static int64_t y_pitch(const struct zt_pointwise_bfloat *w) {
-    return w->y_vectors * w->kernels->vector + LINE;
+    return zt_winograd_pitch(w->y_vectors * w->kernels->vector);
 }
 
 static int64_t thread_elems(const struct zt_pointwise_bfloat *w) {

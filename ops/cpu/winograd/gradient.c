@@ -31,7 +31,7 @@ enum {
     UNITS = 8,        /* the fewest of few tiles: panels of result vectors by blocks of input channels, */
     BLOCK = 66,       /* which a unit has at most */
     DEPTH = 96,       /* words whose panel of dy stays in the first cache */
-    ROWS = 6          /* of a product */
+    ROWS = 6          /* of a product with a whole panel */
 };
 
 struct zt_winograd_gradient {

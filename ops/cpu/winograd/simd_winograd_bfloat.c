@@ -8,6 +8,8 @@
 #include <stddef.h>
 
 #if defined(__x86_64__)
+#include "ops/cpu/simd_pairs.h"
+
 #include <immintrin.h>
 
 #define VECTOR   16
@@ -24,16 +26,9 @@ TARGET static inline void write_bfloat(void *p, __m512 x) {
     _mm256_storeu_si256((__m256i *)p, (__m256i)_mm512_cvtneps_pbh(x));
 }
 
-/* Elements 0, 16, 1, 17, ... of 32. */
-TARGET static inline void write_by_turns(float *p, __m512i x) {
-    static const uint16_t order[32] = { 0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                                        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31 };
-    _mm512_storeu_si512(p, _mm512_permutexvar_epi16(_mm512_loadu_si512(order), x));
-}
-
 TARGET static void pair_pixels(const void *first, const void *second, float *to) {
     const __m256i low = _mm256_loadu_si256(first), high = _mm256_loadu_si256(second);
-    write_by_turns(to, _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
+    _mm512_storeu_si512(to, zt_by_turns(_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1)));
 }
 
 /* To the low halves of words, whose high ones become 0, or to the high ones. */
@@ -43,16 +38,17 @@ TARGET static inline void write_depth(float *p, __m512 x, int depth) {
     _mm512_storeu_si512(p, _mm512_or_si512(before, _mm512_sll_epi32(word, _mm_cvtsi32_si128(16 * depth))));
 }
 
-#define PAIR                    pair_pixels
-#define MULADD(a, b, c)         ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
-#define WORD(a)                 ((FLOATS)_mm512_set1_ps(a))
-#define PRODUCT(a, b, c)        ((FLOATS)_mm512_dpbf16_ps((__m512)(c), (__m512bh)(a), (__m512bh)(b)))
-#define READ(p)                 ((FLOATS)read_bfloat(p))
-#define WRITE(p, x)             write_bfloat(p, (__m512)(x))
-#define WRITE_WORDS(p, x, next) write_by_turns(p, (__m512i)_mm512_cvtne2ps_pbh((__m512)(next), (__m512)(x)))
-#define WRITE_DEPTH(p, x, d)    write_depth(p, (__m512)(x), d)
-#define BYTES(p)                ((NAME(ints))_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(p))))
-#define PUT_BYTES(p, x)         _mm_storeu_si128((__m128i *)(p), _mm512_cvtepi32_epi8((__m512i)(x)))
+#define PAIR             pair_pixels
+#define MULADD(a, b, c)  ((FLOATS)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define WORD(a)          ((FLOATS)_mm512_set1_ps(a))
+#define PRODUCT(a, b, c) ((FLOATS)_mm512_dpbf16_ps((__m512)(c), (__m512bh)(a), (__m512bh)(b)))
+#define READ(p)          ((FLOATS)read_bfloat(p))
+#define WRITE(p, x)      write_bfloat(p, (__m512)(x))
+#define WRITE_WORDS(p, x, next)                                                                                        \
+    _mm512_storeu_si512(p, zt_by_turns((__m512i)_mm512_cvtne2ps_pbh((__m512)(next), (__m512)(x))))
+#define WRITE_DEPTH(p, x, d) write_depth(p, (__m512)(x), d)
+#define BYTES(p)             ((NAME(ints))_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(p))))
+#define PUT_BYTES(p, x)      _mm_storeu_si128((__m128i *)(p), _mm512_cvtepi32_epi8((__m512i)(x)))
 #include "ops/cpu/winograd/simd_winograd.inc"
 
 const struct zt_winograd_kernels *zt_winograd_bfloat_kernels(enum zt_winograd_form form) {
