@@ -29,12 +29,28 @@ static void widen_zero(struct zt_reading *r, struct zt_json_node *root) {
                  zero->truth ? "true" : "false", (int)zero->truth);
 }
 
-/* `cpu_offload: true` is `offload_optimizer: {"device": "cpu"}`, false is nothing. */
-static void widen_offload(struct zt_reading *r, struct zt_json_node *node) {
-    bool off = !node->truth;
-    node->kind = off ? ZT_JSON_NODE_NULL : ZT_JSON_NODE_OBJECT;
-    if (off)
+static bool now_offloads(const struct zt_key_row *row) {
+    return strncmp(row->now, "offload_", 8) == 0;
+}
+
+/* Whether the old name is a switch for one value of the current key, which is no switch. */
+static bool widens(const struct zt_key_row *row) {
+    return row->type == ZT_KEY_BOOL && (now_offloads(row) || strcmp(row->now, "communication_data_type") == 0);
+}
+
+/* `cpu_offload: true` is `offload_optimizer: {"device": "cpu"}`, `fp32_allreduce: true` is `communication_data_type:
+ * "fp32"`; false is nothing. */
+static void widen(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
+    if (!node->truth) {
+        node->kind = ZT_JSON_NODE_NULL;
         return;
+    }
+    if (!now_offloads(row)) {
+        node->kind = ZT_JSON_NODE_TEXT;
+        node->text = "fp32";
+        return;
+    }
+    node->kind = ZT_JSON_NODE_OBJECT;
     struct zt_json_node *device = zt_json_node_beside(r->arena, ZT_JSON_NODE_TEXT, "device", node);
     device->text = "cpu";
     device->spelled = node->spelled;
@@ -44,11 +60,10 @@ static void widen_offload(struct zt_reading *r, struct zt_json_node *node) {
 /* `row`: that of the old name. Null says nothing, so nothing is renamed. */
 static void rename_node(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     struct zt_json_node *today = zt_json_node_child(node->parent, row->now);
-    bool widens = row->type == ZT_KEY_BOOL && strncmp(row->now, "offload_", 8) == 0;
     char origin[ZT_JSON_ORIGIN];
     if (node->kind == ZT_JSON_NODE_NULL)
         return;
-    if (widens && !zt_value_check(r, node, row)) {
+    if (widens(row) && !zt_value_check(r, node, row)) {
         zt_json_node_remove(node);
         return;
     }
@@ -69,8 +84,8 @@ static void rename_node(struct zt_reading *r, struct zt_json_node *node, const s
     zt_texts_add(r->arena, &r->config->notes, "%s is an old name of %s", row->key, row->now);
     zt_json_node_keep_spelling(node, r->arena);
     node->key = row->now;
-    if (widens)
-        widen_offload(r, node);
+    if (widens(row))
+        widen(r, node, row);
 }
 
 /* The ztrain block may hold a block of the top level. */

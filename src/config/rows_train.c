@@ -52,6 +52,7 @@ static const struct zt_key_row rows[] = {
     { .key = "dump_state", BOOL, DEF("false"), AT(dump_state) },
     { .key = "disable_allgather", BOOL, DEF("false"), ACCEPT("no engine reads it") },
     { .key = "communication_data_type", INDEX(gradient_types), .any_case = true, DEF("fp32"), AT(communication_type) },
+    { .key = "fp32_allreduce", BOOL, .now = "communication_data_type" },
     { .key = "seq_parallel_communication_data_type",
       CHOICE(any_types),
       .any_case = true,

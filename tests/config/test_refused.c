@@ -261,6 +261,7 @@ START_TEST(conflicts_and_missing_companions_are_named) {
           "old name of stage3_prefetch_bucket_size", 1 },
         { ZERO("\"stage\": 1, \"cpu_offload\": true, \"offload_optimizer\": {\"device\": \"cpu\"}"),
           "old name of offload_optimizer", 0 },
+        { "\"fp32_allreduce\": true, \"communication_data_type\": \"fp16\"", "old name of communication_data_type", 1 },
         { ZERO("\"legacy_stage1\": true"), "legacy_stage1", 1 },
         { ZERO("\"zero_quantized_weights\": true"), "ZeRO++", 1 },
         { "\"hybrid_engine\": {\"enabled\": true}", "hybrid_engine.enabled", 1 },

@@ -197,6 +197,10 @@ START_TEST(deprecated_names_are_converted_with_a_note) {
               c->zero.param_persistence_threshold == 9);
     ck_assert(mentions(&c->notes, "bfloat16 is an old name of bf16"));
     zt_config_destroy(c);
+    c = accept("{" BATCH ", \"fp16\": {\"enabled\": true}, \"fp32_allreduce\": true}");
+    ck_assert_int_eq(c->communication_type, ZT_GRADIENTS_FP32);
+    ck_assert(mentions(&c->notes, "fp32_allreduce is an old name of communication_data_type"));
+    zt_config_destroy(c);
     c = CONFIG("\"zero_optimization\": true, \"allgather_size\": 64");
     ck_assert(c->zero.stage == 1 && c->zero.allgather_bucket_size == 64 && c->notes.count == 3);
     ck_assert(mentions(&c->notes, "zero_optimization: true is an old form of {\"stage\": 1}"));
