@@ -49,6 +49,8 @@ enum zt_op_flags {
     ZT_OP_REORDER = 1 << 18,         /* output 0 has the values of input 0 in another memory layout */
     ZT_OP_SHARES = 1 << 19, /* outputs are shares of an axis of input 0: they vary where its length does, also if the
                                next smaller length gives some of them the same size (Split); needs `bound` */
+    ZT_OP_TRAINS_OTHERWISE = 1 << 20, /* the training form computes something else than the op (BatchNormalization,
+                                         Dropout); that of other ops only keeps what their gradient reads */
 };
 
 /* Options of training and evaluation forms. */

@@ -9,10 +9,12 @@
 struct enclosing {
     struct zt_graph *g;
     int first, last;                             /* nodes that are not inferred yet: first..last - 1 */
+    int seed;                                    /* the first node to be enclosed */
     struct zt_graph *most, *less;                /* both trials */
     bool *varies;                                /* by value */
     bool *inside;                                /* by node */
     bool *is_output, *is_read, *is_read_outside; /* by value */
+    bool *joined;                                /* by value: varies, and an enclosed node reads or writes it */
     bool *behind, *needed;                       /* by value: depends on the enclosed nodes; they depend on it */
     int *copy;                                   /* by value: its id in the enclosed graph; -1: none */
 };
@@ -41,13 +43,16 @@ static bool is_made_list(const struct zt_value *v) {
     return v->list && v->list->count >= 0;
 }
 
+/* Whether the trials found another size or other contents. */
+static bool differs(const struct enclosing *e, int value) {
+    const struct zt_value *a = e->most->values[value], *b = e->less->values[value];
+    return !zt_shape_equal(&a->shape, &b->shape) || contents_vary(a, b);
+}
+
 /* A sequence or optional cannot be what an EagerRun reads or gives. */
 static void find_what_varies(struct enclosing *e) {
-    for (int v = 0; v < e->g->value_count; v++) {
-        const struct zt_value *a = e->most->values[v], *b = e->less->values[v];
-        e->varies[v] =
-            !zt_shape_equal(&a->shape, &b->shape) || contents_vary(a, b) || (a->list && !is_made_list(e->g->values[v]));
-    }
+    for (int v = 0; v < e->g->value_count; v++)
+        e->varies[v] = differs(e, v) || (e->most->values[v]->list && !is_made_list(e->g->values[v]));
 }
 
 static bool any_of(const bool *of, const int *values, int count) {
@@ -57,13 +62,29 @@ static bool any_of(const bool *of, const int *values, int count) {
     return false;
 }
 
-static void find_nodes(struct enclosing *e) {
+static bool touches(const bool *of, const struct zt_node *node) {
+    return any_of(of, node->in, node->in_count) || any_of(of, node->out, node->out_count);
+}
+
+static void join(struct enclosing *e, const int *values, int count) {
+    for (int i = 0; i < count; i++)
+        if (values[i] >= 0 && e->varies[values[i]])
+            e->joined[values[i]] = true;
+}
+
+/* An EagerRun neither reads nor gives what varies, so nodes that share such a value are enclosed together. */
+static bool add_connected(struct enclosing *e) {
+    bool added = false;
     for (int n = e->first; n < e->last; n++) {
         const struct zt_node *node = e->g->nodes[n];
-        e->inside[n] = !node->dead &&
-                       (any_of(e->varies, node->in, node->in_count) || any_of(e->varies, node->out, node->out_count));
+        if (node->dead || !(e->inside[n] || touches(e->joined, node)))
+            continue;
+        added |= !e->inside[n];
+        e->inside[n] = true;
+        join(e, node->in, node->in_count);
+        join(e, node->out, node->out_count);
     }
-    e->inside[e->first] = true;
+    return added;
 }
 
 /* Numbers of which shapes may be made are known in an eager run too; what has a gradient stays an input. */
@@ -77,28 +98,52 @@ static bool is_settled(const struct enclosing *e, int value) {
     return !e->varies[value] && is_known(e->most->values[value]) && e->less->values[value]->data;
 }
 
+/* Marks what is settled by neither trial among the values; returns whether any was not marked. */
+static bool mark_unsettled(const struct enclosing *e, bool *marks, const int *values, int count) {
+    bool marked = false;
+    for (int i = 0; i < count; i++)
+        if (values[i] >= 0 && !marks[values[i]] && !is_settled(e, values[i]))
+            marks[values[i]] = marked = true;
+    return marked;
+}
+
+/* Nodes behind an EagerRun stand before it. */
+static void find_behind(struct enclosing *e) {
+    memset(e->behind, 0, (size_t)e->g->value_count * sizeof *e->behind);
+    for (bool again = true; again;) {
+        again = false;
+        for (int n = e->first; n < e->last; n++) {
+            const struct zt_node *node = e->g->nodes[n];
+            if (!node->dead && (e->inside[n] || any_of(e->behind, node->in, node->in_count)))
+                again |= mark_unsettled(e, e->behind, node->out, node->out_count);
+        }
+    }
+}
+
+static void find_needed(struct enclosing *e) {
+    memset(e->needed, 0, (size_t)e->g->value_count * sizeof *e->needed);
+    for (bool again = true; again;) {
+        again = false;
+        for (int n = e->last - 1; n >= e->first; n--) {
+            const struct zt_node *node = e->g->nodes[n];
+            if (!node->dead && (e->inside[n] || any_of(e->needed, node->out, node->out_count)))
+                again |= mark_unsettled(e, e->needed, node->in, node->in_count);
+        }
+    }
+}
+
 /* A node between two enclosed ones is enclosed too: one node cannot read what depends on its own results. Contents that
  * are settled do not: enclosed nodes read them as constants. Those of a Shape stay outside, where other nodes make
  * shapes of them. */
 static bool add_between(struct enclosing *e) {
     bool added = false;
-    memset(e->behind, 0, (size_t)e->g->value_count * sizeof *e->behind);
-    memset(e->needed, 0, (size_t)e->g->value_count * sizeof *e->needed);
+    find_behind(e);
+    find_needed(e);
     for (int n = e->first; n < e->last; n++) {
         const struct zt_node *node = e->g->nodes[n];
-        const bool of = !node->dead && (e->inside[n] || any_of(e->behind, node->in, node->in_count));
-        for (int i = 0; of && i < node->out_count; i++)
-            if (node->out[i] >= 0 && !is_settled(e, node->out[i]))
-                e->behind[node->out[i]] = true;
-    }
-    for (int n = e->last - 1; n >= e->first; n--) {
-        const struct zt_node *node = e->g->nodes[n];
-        const bool read = !node->dead && any_of(e->needed, node->out, node->out_count);
-        if (!e->inside[n] && read && any_of(e->behind, node->in, node->in_count))
+        if (!node->dead && !e->inside[n] && any_of(e->needed, node->out, node->out_count) &&
+            any_of(e->behind, node->in, node->in_count))
             e->inside[n] = added = true;
-        for (int i = 0; (e->inside[n] || read) && i < node->in_count; i++)
-            if (node->in[i] >= 0 && !is_settled(e, node->in[i]))
-                e->needed[node->in[i]] = true;
     }
     return added;
 }
@@ -133,16 +178,24 @@ static void find_readers(struct enclosing *e) {
         }
 }
 
+/* What keeps a node from being inside; NULL: nothing. An EagerRun gives its own nodes their training form, and not
+ * those of graphs that they hold (`nested`); running statistics, which a training form updates, it cannot hand out. */
+static const char *why_outcast(const struct zt_op *op, bool nested) {
+    const unsigned flags = op ? op->flags : 0;
+    if (flags & ZT_OP_TRAINS_OTHERWISE)
+        return nested || op->statistic_in ? "has a training form" : NULL;
+    return flags & ZT_OP_RANDOM ? "draws random numbers" : NULL;
+}
+
 /* The node of a graph, subgraphs included, that cannot be inside, with what keeps it from there; NULL: all can. */
-static const struct zt_node *find_outcast(const struct zt_op_table *table, const struct zt_node *node,
+static const struct zt_node *find_outcast(const struct zt_op_table *table, const struct zt_node *node, bool nested,
                                           const char **what) {
-    const struct zt_op *op = zt_op_of(table, node);
-    *what = op && op->train ? "has a training form" : op && op->flags & ZT_OP_RANDOM ? "draws random numbers" : NULL;
+    *what = why_outcast(zt_op_of(table, node), nested);
     const struct zt_node *found = *what ? node : NULL;
     for (int i = 0; i < node->attr_count; i++) {
         const struct zt_graph *body = node->attr[i].graph;
         for (int k = 0; !found && body && k < body->node_count; k++)
-            found = find_outcast(table, body->nodes[k], what);
+            found = find_outcast(table, body->nodes[k], true, what);
     }
     return found;
 }
@@ -150,10 +203,10 @@ static const struct zt_node *find_outcast(const struct zt_op_table *table, const
 static bool check_node(const struct enclosing *e, int n, struct zt_err *err) {
     const struct zt_node *node = e->g->nodes[n];
     const char *what;
-    if (find_outcast(e->g->table, node, &what))
+    if (find_outcast(e->g->table, node, false, &what))
         return zt_node_fail(e->g, n, err,
                             "%s, and the size of what it reads depends on data (of \"%s\"): not supported in training",
-                            what, e->g->nodes[e->first]->name);
+                            what, e->g->nodes[e->seed]->name);
     for (int i = 0; i < node->out_count; i++)
         if (node->out[i] >= 0 && e->varies[node->out[i]] && e->is_output[node->out[i]] && !e->is_read[node->out[i]])
             return zt_node_fail(e->g, n, err,
@@ -259,11 +312,11 @@ static bool enclose(struct enclosing *e, struct zt_err *err) {
     zt_graph_settle(to);
     if (!good)
         return false;
-    const struct zt_node *first = g->nodes[e->first];
+    const struct zt_node *seed = g->nodes[e->seed];
     const int node =
-        zt_graph_add_node(g, &(struct zt_node_spec){ first->name, "EagerRun", "ztrain", 1, in, inputs, out, outputs });
-    g->nodes[node]->place = first->place;
-    g->nodes[node]->stage = first->stage;
+        zt_graph_add_node(g, &(struct zt_node_spec){ seed->name, "EagerRun", "ztrain", 1, in, inputs, out, outputs });
+    g->nodes[node]->place = seed->place;
+    g->nodes[node]->stage = seed->stage;
     zt_node_set_attr(g, node, &(struct zt_attr){ .name = "body", .type = ZT_ATTR_GRAPH, .graph = to });
     for (int n = e->first; n < e->last; n++)
         g->nodes[n]->dead |= e->inside[n];
@@ -292,27 +345,56 @@ static bool run_trials(struct enclosing *e, const struct zt_size_trial *trial, s
            trial->infer(trial->with, e->less, e->first, e->most, err);
 }
 
+/* Encloses the seed and what belongs to it. */
+static bool enclose_seed(struct enclosing *e, int seed, struct zt_err *err) {
+    e->seed = seed;
+    e->last = e->g->node_count;
+    memset(e->inside, 0, (size_t)e->last * sizeof *e->inside);
+    memset(e->joined, 0, (size_t)e->g->value_count * sizeof *e->joined);
+    memset(e->is_read, 0, (size_t)e->g->value_count * sizeof *e->is_read);
+    memset(e->is_read_outside, 0, (size_t)e->g->value_count * sizeof *e->is_read_outside);
+    memset(e->copy, -1, (size_t)e->g->value_count * sizeof *e->copy);
+    e->inside[seed] = true;
+    while (add_connected(e) || add_between(e))
+        ;
+    add_lists(e);
+    find_readers(e);
+    return check_nodes(e, err) && enclose(e, err);
+}
+
+static bool gives_what_differs(const struct enclosing *e, const struct zt_node *node) {
+    for (int i = 0; i < node->out_count; i++)
+        if (node->out[i] >= 0 && differs(e, node->out[i]))
+            return true;
+    return false;
+}
+
+/* Encloses the first node, and all others whose results vary: the trials have shown all of them. */
+static bool enclose_all(struct enclosing *e, struct zt_err *err) {
+    const int nodes = e->g->node_count;
+    for (int n = e->first; n < nodes; n++)
+        if (!e->g->nodes[n]->dead && (n == e->first || gives_what_differs(e, e->g->nodes[n])) &&
+            !enclose_seed(e, n, err))
+            return false;
+    return true;
+}
+
 bool zt_data_sizes_enclose(struct zt_graph *g, int node, const struct zt_size_trial *trial, struct zt_err *err) {
     struct zt_arena *scratch = zt_arena_create();
-    struct enclosing e = { .g = g, .first = node, .last = g->node_count };
+    struct enclosing e = { .g = g, .first = node };
     e.varies = ZT_NEW_N(scratch, bool, g->value_count + 1);
     e.is_output = ZT_NEW_N(scratch, bool, g->value_count + 1);
     e.is_read = ZT_NEW_N(scratch, bool, g->value_count + 1);
     e.is_read_outside = ZT_NEW_N(scratch, bool, g->value_count + 1);
+    e.joined = ZT_NEW_N(scratch, bool, g->value_count + 1);
     e.behind = ZT_NEW_N(scratch, bool, g->value_count + 1);
     e.needed = ZT_NEW_N(scratch, bool, g->value_count + 1);
-    e.inside = ZT_NEW_N(scratch, bool, g->node_count + 1);
+    e.inside = ZT_NEW_N(scratch, bool, 2 * g->node_count + 1); /* each node of the graph may become an EagerRun */
     e.copy = ZT_NEW_N(scratch, int, g->value_count + 1);
-    memset(e.copy, -1, (size_t)g->value_count * sizeof *e.copy);
     bool good = run_trials(&e, trial, err);
     if (good) {
         find_what_varies(&e);
-        find_nodes(&e);
-        while (add_between(&e))
-            ;
-        add_lists(&e);
-        find_readers(&e);
-        good = check_nodes(&e, err) && enclose(&e, err);
+        good = enclose_all(&e, err);
     }
     zt_graph_destroy(e.most);
     zt_graph_destroy(e.less);

@@ -13,6 +13,8 @@ struct zt_eval {
     const struct zt_random *random;
     int threads;
     bool borrows_arena, results_alone, fast;
+    void *fast_memory; /* zt_eval_use_fast */
+    size_t fast_bytes;
     /* Where values are freed behind their last reader, by value; otherwise NULL: */
     int *last;               /* the last node that reads it, -1: none, INT_MAX: it is a result */
     struct zt_arena **owned; /* its memory */
@@ -51,8 +53,10 @@ void zt_eval_results_alone(struct zt_eval *eval) {
     eval->results_alone = true;
 }
 
-void zt_eval_use_fast(struct zt_eval *eval) {
+void zt_eval_use_fast(struct zt_eval *eval, void *memory, size_t bytes) {
     eval->fast = true;
+    eval->fast_memory = memory;
+    eval->fast_bytes = bytes;
 }
 
 void zt_eval_feed(struct zt_eval *eval, int value, const struct zt_tensor *tensor) {
@@ -131,20 +135,25 @@ static void release(struct zt_prepare *p) {
     free(p->in_layout);
 }
 
-static bool add_node_bytes(struct zt_graph *g, int node, int threads, size_t *bytes, struct zt_err *err) {
+static bool measure_node(struct zt_graph *g, int node, int threads, struct zt_eval_room *room, struct zt_err *err) {
     struct zt_prepare p;
-    const bool good = prepare(g, node, threads, &p, err);
+    bool good = prepare(g, node, threads, &p, err);
     for (int i = 0; i < g->nodes[node]->out_count; i++)
-        *bytes += zt_out(g, node, i) ? zt_arena_object((size_t)zt_value_bytes(zt_out(g, node, i))) : 0;
-    *bytes += p.workspace_bytes ? zt_arena_object(p.workspace_bytes) : 0;
+        room->arena += zt_out(g, node, i) ? zt_arena_object((size_t)zt_value_bytes(zt_out(g, node, i))) : 0;
+    room->arena += p.workspace_bytes ? zt_arena_object(p.workspace_bytes) : 0;
     release(&p);
+    if (good && zt_eval_is_fast(g, node)) {
+        size_t bytes;
+        good = zt_eval_fast_bytes(g, node, threads, &bytes, err);
+        room->fast = bytes > room->fast ? bytes : room->fast;
+    }
     return good;
 }
 
-bool zt_eval_bytes(struct zt_graph *g, int threads, size_t *bytes, struct zt_err *err) {
-    *bytes = 0;
+bool zt_eval_measure(struct zt_graph *g, int threads, struct zt_eval_room *room, struct zt_err *err) {
+    *room = (struct zt_eval_room){ 0 };
     for (int n = 0; n < g->node_count; n++)
-        if (!zt_op_expands(g, n) && !add_node_bytes(g, n, threads, bytes, err))
+        if (!zt_op_expands(g, n) && !measure_node(g, n, threads, room, err))
             return false;
     return true;
 }
@@ -182,7 +191,9 @@ static bool run_node(struct zt_eval *eval, int node, struct zt_err *err) {
     if (!zt_op_infer(eval->g, node, err) || !allocate_outputs(eval, node, err))
         return false;
     if (eval->fast && zt_eval_is_fast(eval->g, node) && fits_twice(eval, node))
-        return zt_eval_fast_node(eval->g, node, eval->random, eval->threads, err);
+        return zt_eval_fast_node(
+            eval->g, node, &(struct zt_eval_fast){ eval->random, eval->threads, eval->fast_memory, eval->fast_bytes },
+            err);
     return run_reference(eval, node, err);
 }
 

@@ -15,13 +15,19 @@ struct zt_eval *zt_eval_create(struct zt_graph *g, const struct zt_random *rando
 void zt_eval_destroy(struct zt_eval *eval);
 /* The same with data in the arena of `g`. */
 struct zt_eval *zt_eval_create_within(struct zt_graph *g, const struct zt_random *random, int threads);
-/* Sets *bytes to the arena memory that the data of an evaluation of an inferred graph take, with dead nodes. */
-bool zt_eval_bytes(struct zt_graph *g, int threads, size_t *bytes, struct zt_err *err);
+/* Memory of an evaluation, bytes. */
+struct zt_eval_room {
+    size_t arena; /* of the data, with those of dead nodes */
+    size_t fast;  /* beside them for the fast kernel of one node (zt_eval_use_fast), at most; 0: no node has one */
+};
+bool zt_eval_measure(struct zt_graph *g, int threads, struct zt_eval_room *room,
+                     struct zt_err *err); /* g is inferred */
 /* Keeps only results: the nodes that a Loop's iterations run need not stay in the graph, and in graphs without
  * subgraphs, sequences and optionals a value's memory is freed when its last reader has run. */
 void zt_eval_results_alone(struct zt_eval *eval);
-/* Nodes with much work run on the CPU's fast kernels where they support them (eval_fast.h). */
-void zt_eval_use_fast(struct zt_eval *eval);
+/* Nodes with much work run on the CPU's fast kernels where they support them (eval_fast.h). memory, aligned to 64: for
+ * one of them after the other; what does not fit is allocated. NULL with 0 bytes: all is. */
+void zt_eval_use_fast(struct zt_eval *eval, void *memory, size_t bytes);
 /* Sets the contents (borrowed) of a graph input or cotangent. */
 void zt_eval_feed(struct zt_eval *eval, int value, const struct zt_tensor *tensor);
 /* Infers and runs nodes first..last-1. On return every output has dtype, shape and data. Nodes with subgraphs are

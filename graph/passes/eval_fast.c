@@ -36,12 +36,14 @@ bool zt_eval_run_kernel(const struct zt_graph *g, int node, enum zt_backend back
 /* The node alone in a graph, whose values stand for those of the run. */
 struct alone {
     struct zt_graph *g;
-    int *out; /* by output of the node: its value in `g`, -1: omitted */
+    struct zt_arena *data; /* of what the kernels need besides */
+    int *out;              /* by output of the node: its value in `g`, -1: omitted */
     int out_count;
+    struct zt_prepared *prepared; /* by node of `g` */
 };
 
 bool zt_eval_is_fast(const struct zt_graph *g, int node) {
-    const double least = 1 << 18; /* FLOPs or elements, which reference kernels compute in about a millisecond */
+    const double least = 1 << 16; /* FLOPs or elements, which reference kernels compute in a quarter of a millisecond */
     return zt_op_work(g, node) >= least && zt_op_takes(g, node, ZT_CPU);
 }
 
@@ -75,36 +77,66 @@ static bool copy_node(const struct zt_graph *g, int node, struct alone *to, stru
     return zt_op_resolve(g->table, to->g, copy, err) && zt_graph_index(to->g, err);
 }
 
-/* Inputs lie where the run has them, plain outputs where it wants them, and all else in the arena of `to`. */
-static void place(const struct zt_graph *g, int node, struct alone *to) {
-    for (int i = 0; i < to->out_count; i++)
-        if (to->out[i] >= 0)
-            to->g->values[to->out[i]]->data = g->values[g->nodes[node]->out[i]]->data;
-    for (int v = 0; v < to->g->value_count; v++)
-        if (!to->g->values[v]->data)
-            to->g->values[v]->data = zt_arena_alloc(to->g->arena, (size_t)zt_value_bytes(to->g->values[v]));
+static bool open_alone(const struct zt_graph *g, int node, int threads, struct alone *to, struct zt_err *err) {
+    *to = (struct alone){ .g = zt_graph_create(g->name), .data = zt_arena_create() };
+    return copy_node(g, node, to, err) &&
+           zt_pass_assign(to->g, &(struct zt_assign_options){ g->table, ZT_CPU, threads, NULL }, to->out, to->out_count,
+                          &to->prepared, err);
 }
 
-static bool run_prepared(const struct zt_graph *g, int node, const struct zt_prepared *p, const struct zt_call *with,
-                         struct zt_err *err) {
-    struct zt_call call = *with;
-    call.state = p->state;
-    call.workspace = p->workspace_bytes ? zt_arena_alloc(g->arena, p->workspace_bytes) : NULL;
-    return zt_eval_run_kernel(g, node, (enum zt_backend)g->nodes[node]->backend, &call, err);
+static void close_alone(struct alone *alone) {
+    zt_assign_release(alone->g, alone->prepared);
+    zt_graph_destroy(alone->g);
+    zt_arena_destroy(alone->data);
 }
 
-bool zt_eval_fast_node(const struct zt_graph *g, int node, const struct zt_random *random, int threads,
-                       struct zt_err *err) {
-    struct alone alone = { .g = zt_graph_create(g->name) };
-    struct zt_prepared *prepared = NULL;
-    bool ok = copy_node(g, node, &alone, err) &&
-              zt_pass_assign(alone.g, &(struct zt_assign_options){ g->table, ZT_CPU, threads, NULL }, alone.out,
-                             alone.out_count, &prepared, err);
+/* Whether the run has memory for the value: an input, or an output in plain order. */
+static bool is_of_run(const struct alone *alone, int value) {
+    bool of = alone->g->values[value]->origin == ZT_FROM_INPUT;
+    for (int i = 0; !of && i < alone->out_count; i++)
+        of = alone->out[i] == value;
+    return of;
+}
+
+static void place(const struct zt_graph *g, int node, struct alone *alone) {
+    for (int i = 0; i < alone->out_count; i++)
+        if (alone->out[i] >= 0)
+            alone->g->values[alone->out[i]]->data = g->values[g->nodes[node]->out[i]]->data;
+    for (int v = 0; v < alone->g->value_count; v++)
+        if (!is_of_run(alone, v))
+            alone->g->values[v]->data = zt_arena_alloc(alone->data, (size_t)zt_value_bytes(alone->g->values[v]));
+}
+
+static bool run_prepared(struct alone *alone, int node, const struct zt_eval_fast *how, struct zt_err *err) {
+    const struct zt_prepared *p = &alone->prepared[node];
+    const struct zt_call call = { .state = p->state,
+                                  .workspace =
+                                      p->workspace_bytes ? zt_arena_alloc(alone->data, p->workspace_bytes) : NULL,
+                                  .threads = how->threads,
+                                  .random = how->random };
+    return zt_eval_run_kernel(alone->g, node, (enum zt_backend)alone->g->nodes[node]->backend, &call, err);
+}
+
+bool zt_eval_fast_node(const struct zt_graph *g, int node, const struct zt_eval_fast *how, struct zt_err *err) {
+    struct alone alone;
+    bool ok = open_alone(g, node, how->threads, &alone, err);
+    zt_arena_lend(alone.data, how->memory, how->bytes);
     if (ok)
         place(g, node, &alone);
     for (int i = 0; ok && i < alone.g->node_count; i++)
-        ok = run_prepared(alone.g, i, &prepared[i], &(struct zt_call){ .threads = threads, .random = random }, err);
-    zt_assign_release(alone.g, prepared);
-    zt_graph_destroy(alone.g);
+        ok = run_prepared(&alone, i, how, err);
+    close_alone(&alone);
+    return ok;
+}
+
+bool zt_eval_fast_bytes(const struct zt_graph *g, int node, int threads, size_t *bytes, struct zt_err *err) {
+    struct alone alone;
+    const bool ok = open_alone(g, node, threads, &alone, err);
+    *bytes = ok ? zt_arena_bytes(alone.data) : 0;
+    for (int v = 0; ok && v < alone.g->value_count; v++)
+        *bytes += is_of_run(&alone, v) ? 0 : zt_arena_object((size_t)zt_value_bytes(alone.g->values[v]));
+    for (int i = 0; ok && i < alone.g->node_count; i++)
+        *bytes += alone.prepared[i].workspace_bytes ? zt_arena_object(alone.prepared[i].workspace_bytes) : 0;
+    close_alone(&alone);
     return ok;
 }

@@ -4,8 +4,8 @@
  *     ztrain.EagerRunGrad(x.., dy..) -> dx..         body(x) once more, then what autograd makes of it for these sizes
  *
  * The body is a graph whose inputs are the node's and whose outputs have the shapes that are planned; between them
- * sizes change from step to step. It runs on the reference kernels. Its values are in the node's workspace, which is
- * planned for the largest possible sizes. */
+ * sizes change from step to step. Nodes of it with much work run on the CPU's fast kernels, all others on the reference
+ * kernels. Its values are in the node's workspace, which is planned for the largest possible sizes. */
 #include "graph/passes/eval.h"
 #include "graph/passes/grad.h"
 #include "graph/passes/infer.h"
@@ -80,12 +80,15 @@ static int *add_given(struct zt_graph *g, const struct zt_node *n) {
     return dy;
 }
 
-/* ---- memory ---- */
+/* ---- the body at its largest sizes ---- */
 
-/* Infers the body, and what its gradient needs, for the largest sizes. */
-static bool bound_body(struct zt_prepare *p, struct zt_graph *g, struct zt_err *err) {
-    const struct zt_node *n = p->graph->nodes[p->node];
-    if (!zt_graph_index(g, err) || !zt_pass_infer_bounds(g, 0, NULL, ZT_BODY_FOLD, err) || !zt_graph_sort(g, err))
+static bool bound_body(struct zt_graph *g, struct zt_err *err) {
+    return zt_graph_index(g, err) && zt_pass_infer_bounds(g, 0, NULL, ZT_BODY_FOLD, err);
+}
+
+/* Infers the body, and what the gradient of node n needs, for the largest sizes. */
+static bool bound_run(struct zt_graph *g, const struct zt_node *n, struct zt_err *err) {
+    if (!bound_body(g, err) || !zt_graph_sort(g, err))
         return false;
     if (!zt_node_attr(n, "given"))
         return true;
@@ -94,13 +97,70 @@ static bool bound_body(struct zt_prepare *p, struct zt_graph *g, struct zt_err *
     return build_back(g, n, add_given(g, n), grads, err) && zt_pass_infer_bounds(g, forward, NULL, ZT_BODY_FOLD, err);
 }
 
+/* ---- training form ---- */
+
+static bool trains_otherwise(const struct zt_graph *body, int node) {
+    const struct zt_op *op = body->nodes[node]->op;
+    return op && op->flags & ZT_OP_TRAINS_OTHERWISE;
+}
+
+/* Training forms are written for inferred nodes: these get the largest sizes, which each run replaces. */
+static bool train_nodes(struct zt_graph *to, const struct zt_graph *most, const struct zt_train_options *options,
+                        struct zt_err *err) {
+    const int nodes = to->node_count;
+    for (int v = 0; v < to->value_count; v++) {
+        to->values[v]->dtype = most->values[v]->dtype;
+        to->values[v]->shape = most->values[v]->shape;
+    }
+    for (int n = 0; n < nodes; n++)
+        if (trains_otherwise(to, n) && !to->nodes[n]->op->train(to, n, options, err))
+            return false;
+    return true;
+}
+
+/* Dropout drops; all other nodes of a body run in their plain forms, whose gradients compute what they need. */
+static bool run_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
+    const struct zt_graph *body = body_of(g->nodes[node]);
+    bool any = false;
+    for (int n = 0; n < body->node_count; n++)
+        any |= trains_otherwise(body, n);
+    if (!any)
+        return true;
+    struct zt_graph *most = zt_graph_clone(body), *to = zt_graph_clone_in(g->arena, body);
+    const bool good = bound_body(most, err) && zt_graph_index(to, err) && train_nodes(to, most, options, err);
+    zt_graph_settle(to);
+    zt_graph_destroy(most);
+    zt_node_set_attr(g, node, &(struct zt_attr){ .name = "body", .type = ZT_ATTR_GRAPH, .graph = to });
+    return good;
+}
+
+/* ---- memory ---- */
+
+/* What a prepared node keeps: how its workspace is shared out. */
+struct plan {
+    struct zt_eval_room room;
+    bool fast; /* bodies run on the CPU's fast kernels */
+};
+
 static bool prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_graph *g = zt_graph_clone(body_of(p->graph->nodes[p->node]));
-    size_t *bytes = p->state = zt_calloc(1, sizeof *bytes);
-    const bool good = bound_body(p, g, err) && zt_eval_bytes(g, p->threads, bytes, err);
-    p->workspace_bytes = *bytes += zt_arena_bytes(g->arena);
+    struct plan *plan = p->state = zt_calloc(1, sizeof *plan);
+    const bool good = bound_run(g, p->graph->nodes[p->node], err) && zt_eval_measure(g, p->threads, &plan->room, err);
+    plan->room.arena = zt_arena_object(plan->room.arena + zt_arena_bytes(g->arena));
+    p->workspace_bytes = plan->room.arena;
     zt_graph_destroy(g);
     return good;
+}
+
+static bool prepare_fast(struct zt_prepare *p, struct zt_err *err) {
+    if (!prepare(p, err))
+        return false;
+    struct plan *plan = p->state;
+    plan->fast = true;
+    p->workspace_bytes += plan->room.fast;
+    for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
+        p->in_layout[i] = NULL; /* plain */
+    return true;
 }
 
 /* ---- running ---- */
@@ -122,11 +182,14 @@ static void finish(struct running *r) {
 /* Runs the body; its outputs must have the shapes that are planned. */
 static bool start(const struct zt_call *call, struct running *r, struct zt_err *err) {
     const struct zt_graph *body = body_of(call->node);
+    const struct plan *plan = call->state;
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
     *r = (struct running){ .arena = zt_arena_create() };
-    zt_arena_lend(r->arena, call->workspace, *(const size_t *)call->state);
+    zt_arena_lend(r->arena, call->workspace, plan->room.arena);
     r->g = zt_graph_clone_in(r->arena, body);
     r->eval = zt_eval_create_within(r->g, call->random, call->threads);
+    if (plan->fast)
+        zt_eval_use_fast(r->eval, (char *)call->workspace + plan->room.arena, plan->room.fast);
     for (int i = 0; i < body->input_count; i++)
         zt_eval_feed(r->eval, r->g->inputs[i],
                      &(struct zt_tensor){ call->in[i].dtype, call->in[i].shape, call->in[i].data });
@@ -233,9 +296,11 @@ const struct zt_op zt_op_eager_run = {
     .flags = ZT_OP_VARIADIC | ZT_OP_NO_RECOMPUTE,
     .attrs = run_attrs,
     .infer = run_infer,
+    .train = run_train,
     .grad = run_grad,
     .flops = flops,
-    .kernel = { [ZT_REF] = { .prepare = prepare, .run = run, .release = free } },
+    .kernel = { [ZT_REF] = { .prepare = prepare, .run = run, .release = free },
+                [ZT_CPU] = { .prepare = prepare_fast, .run = run, .release = free } },
 };
 const struct zt_op zt_op_eager_run_grad = {
     .name = "EagerRunGrad",
@@ -246,5 +311,6 @@ const struct zt_op zt_op_eager_run_grad = {
     .attrs = grad_attrs,
     .infer = grad_infer,
     .flops = flops,
-    .kernel = { [ZT_REF] = { .prepare = prepare, .run = run_back, .release = free } },
+    .kernel = { [ZT_REF] = { .prepare = prepare, .run = run_back, .release = free },
+                [ZT_CPU] = { .prepare = prepare_fast, .run = run_back, .release = free } },
 };

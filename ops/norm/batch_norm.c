@@ -378,7 +378,7 @@ static bool batch_norm_train(struct zt_graph *g, int node, const struct zt_train
 #define STANDARD_ROW                                                                                                   \
     .name = "BatchNormalization", .domain = "", .min_in = 5, .max_in = 5, .min_out = 1, FIVE_FLOATS,                   \
     .statistic_in = 1 << 3 | 1 << 4, .infer = batch_norm_infer, .grad = batch_norm_grad, .train = batch_norm_train,    \
-    .flops_each = 2, .flags = ZT_OP_PASSES_HALF, .full_in = ~1U, .full_out = ~1U,                                      \
+    .flops_each = 2, .flags = ZT_OP_PASSES_HALF | ZT_OP_TRAINS_OTHERWISE, .full_in = ~1U, .full_out = ~1U,             \
     .kernel = {                                                                                                        \
         [ZT_REF] = { .run = batch_norm_ref }, [ZT_CPU] = ZT_ON_CPU(zt_batch_norm_cpu), [ZT_CUDA] = ON_CUDA(batch_norm) \
     }

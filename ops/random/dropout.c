@@ -273,10 +273,18 @@ static bool dropout_train(struct zt_graph *g, int node, const struct zt_train_op
     }
 
 const struct zt_op zt_op_dropout_7 = {
-    STANDARD_ROW, .since = 7, .until = 11, .max_in = 1, .attrs = old_attrs, .body = zt_dropout_old_function_body,
+    STANDARD_ROW,
+    .since = 7,
+    .until = 11,
+    .max_in = 1,
+    .attrs = old_attrs,
+    .body = zt_dropout_old_function_body,
+    .flags = ZT_OP_TRAINS_OTHERWISE,
 };
-const struct zt_op zt_op_dropout = { STANDARD_ROW,          .since = 12,           .max_in = 3,
-                                     .training_in = 1 << 2, .flags = ZT_OP_RANDOM, .attrs = new_attrs };
+const struct zt_op zt_op_dropout = {
+    STANDARD_ROW,      .since = 12, .max_in = 3, .training_in = 1 << 2, .flags = ZT_OP_RANDOM | ZT_OP_TRAINS_OTHERWISE,
+    .attrs = new_attrs
+};
 const struct zt_op zt_op_dropout_train = {
     .name = "DropoutTrain",
     .domain = "ztrain",

@@ -283,7 +283,7 @@ bool zt_arrays_open(struct zt_arrays *a, const struct zt_options *options, bool 
     int threads = options->over.threads ? options->over.threads : zt_parallel_default(1);
     a->random.seed = options->over.seed >= 0 ? (uint64_t)options->over.seed : 0;
     a->eval = zt_eval_create(a->graph, &a->random, threads);
-    zt_eval_use_fast(a->eval);
+    zt_eval_use_fast(a->eval, NULL, 0);
     zt_parallel_enter();
     return zt_parallel_start(threads, err) && feed_all(a, err) && zt_file_make_folder(options->output, err);
 }

@@ -7,6 +7,7 @@ Each is trained by SGD, one sample a step, and followed by hand: `ztrain grad`, 
 gradients, and the loss is this script's. Losses and final weights must agree, with one thread and with three. Where all
 elements are chosen, a run of a large image takes about the memory that the plan says (not with sanitizers, which take more). A
 model in which a size that depends on data reaches the loss, or a node that cannot be inside, is refused by the name of the node.
+Dropout inside, and BatchNormalization between two choices, train.
 Needs numpy and onnx; exit status 77 (skipped) without them.
 """
 import json
@@ -146,6 +147,37 @@ def halves(rng):
     return model(nodes, base(rng) | {"nothing": np.float32(0), "all": np.array([-1]), "factor": np.float32(0.01)})
 
 
+def wide(rng):
+    """Chosen rows through LayerNormalization and two products of a size that the CPU's fast kernels take."""
+    nodes = BACKBONE + [
+        ("Reshape", ["f", "pair"], ["rows"], {}), ("ReduceSum", ["rows", "axis1"], ["sum"], {"keepdims": 0}), ("Greater", ["sum", "nothing"], ["positive"], {}),
+        ("NonZero", ["positive"], ["at"], {}), ("Transpose", ["at"], ["places"], {}), ("GatherND", ["rows", "places"], ["values"], {}),
+        ("LayerNormalization", ["values", "scale"], ["normed"], {}), ("MatMul", ["normed", "up"], ["hidden"], {}), ("Relu", ["hidden"], ["active"], {}),
+        ("MatMul", ["active", "down"], ["out"], {}), ("ReduceMean", ["out"], ["mean"], {"keepdims": 0})] + TO_ROW
+    return model(nodes, base(rng) | {"nothing": np.float32(0), "pair": np.array([-1, 4]), "axis1": np.array([1]), "scale": np.ones(4, np.float32),
+                                     "up": weights(rng, 4, 192), "down": weights(rng, 192, 192)})
+
+
+def dropped(training=True):
+    """The mean over the chosen features after Dropout: a multiple of the only weight, for each choice and each mask."""
+    nodes = [("Mul", ["x", "factor"], ["f"], {}), ("Greater", ["x", "nothing"], ["positive"], {}), ("NonZero", ["positive"], ["at"], {}),
+             ("Transpose", ["at"], ["places"], {}), ("GatherND", ["f", "places"], ["values"], {}),
+             ("Dropout", ["values", "ratio", "training"], ["kept"], {}), ("ReduceMean", ["kept"], ["mean"], {"keepdims": 0})] + TO_ROW
+    return model(nodes, {"factor": np.array([2], np.float32), "nothing": np.float32(0), "ratio": np.float32(0.5), "training": np.array(training),
+                         "row": np.array([1, 1])})
+
+
+def apart(rng):
+    """Two choices with a BatchNormalization between them, which belongs to neither."""
+    nodes = BACKBONE + [
+        ("Greater", ["f", "nothing"], ["positive"], {}), ("NonZero", ["positive"], ["at"], {}), ("Transpose", ["at"], ["places"], {}),
+        ("GatherND", ["f", "places"], ["values"], {}), ("ReduceMean", ["values"], ["mean0"], {"keepdims": 0}), ("Mul", ["f", "mean0"], ["g"], {}),
+        ("BatchNormalization", ["g", "s", "b", "m", "v"], ["normed"], {}), ("Greater", ["normed", "nothing"], ["large"], {}), ("NonZero", ["large"], ["at1"], {}),
+        ("Transpose", ["at1"], ["places1"], {}), ("GatherND", ["normed", "places1"], ["values1"], {}), ("ReduceMean", ["values1"], ["mean"], {"keepdims": 0})] + TO_ROW
+    return model(nodes, base(rng) | {"nothing": np.float32(0), "s": np.ones(4, np.float32), "b": np.zeros(4, np.float32), "m": np.zeros(4, np.float32),
+                                     "v": np.ones(4, np.float32)})
+
+
 def refused(rng):
     """(what, the model, words of the message)"""
     yield "sizes of other data", experts(rng, most=3), ["expert0_node (Split)", "leave 1 of the 3 along its axis over"]
@@ -219,6 +251,42 @@ def check(ztrain, name, made, folder):
     print(f"{name}: {len(trained)} tensors, losses {losses[0]:.4f} to {losses[-1]:.4f}")
 
 
+def train(ztrain, made, folder):
+    """Losses of the steps and weights behind them."""
+    onnx.save(made, folder / "model.onnx")
+    (folder / "config.json").write_text(json.dumps(config()))
+    code, said = run([ztrain, "train", "--model", folder / "model.onnx", "--config", folder / "config.json", "--output", folder / "out", "--overwrite"])
+    assert code == 0, said
+    return [json.loads(line)["loss"] for line in (folder / "out" / "metrics.jsonl").read_text().splitlines()][:STEPS], folder / "out" / "model.onnx"
+
+
+def check_dropout(ztrain, folder):
+    """The gradient is that of the mask which the loss has seen: with the target 0 and y = factor * m, each step takes RATE * 2 y m off the factor."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((STEPS, 1, 8, 8)).astype(np.float32)
+    save(folder / "data.npz", x=x, target=np.zeros((STEPS, 1), np.float32))
+    losses, end = train(ztrain, dropped(), folder)
+    factor, means = 2.0, []
+    for loss in losses:
+        means.append(np.sqrt(loss) / factor)
+        factor -= RATE * 2 * np.sqrt(loss) * means[-1]
+    assert np.isclose(initializers(end, ["factor"])["factor"][0], factor, rtol=1e-5), factor
+    whole = [sample[sample > 0].mean() for sample in x]
+    assert not np.isclose(means, whole, rtol=1e-3).any(), "nothing was dropped"
+    assert 0.6 < np.mean(means) / np.mean(whole) < 1.6, means
+    print(f"dropout: factor {factor:.4f}")
+
+
+def check_apart(ztrain, folder):
+    """BatchNormalization between two choices takes the statistics of the batch: a mean over its positive results is that of a normed batch."""
+    rng = np.random.default_rng(7)
+    save(folder / "data.npz", x=rng.standard_normal((STEPS, 1, 8, 8)).astype(np.float32), target=np.zeros((STEPS, 1), np.float32))
+    losses, end = train(ztrain, apart(rng), folder)
+    assert all(0.3 < np.sqrt(loss) < 1.2 for loss in losses), losses
+    assert np.abs(initializers(end, ["m"])["m"]).max() > 0, "the running mean stays"
+    print(f"apart: losses {losses[0]:.4f} to {losses[-1]:.4f}")
+
+
 def check_memory(ztrain, folder):
     """The largest sizes there can be take at most 1.1 times what is planned, and more than half of it."""
     size, rng = 1024, np.random.default_rng(3)
@@ -251,6 +319,9 @@ def main():
         check(ztrain, "layers", layers(rng), folder)
         check(ztrain, "cut", cut(rng), folder)
         check(ztrain, "halves", halves(rng), folder)
+        check(ztrain, "wide", wide(rng), folder)
+        check_dropout(ztrain, folder)
+        check_apart(ztrain, folder)
         if "--sanitized" not in sys.argv:
             check_memory(ztrain, folder)
         (folder / "config.json").write_text(json.dumps(config()))

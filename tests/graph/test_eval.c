@@ -32,7 +32,7 @@ static struct zt_graph *make_net(void) {
 static struct zt_eval *start(struct zt_graph *g, bool fast, bool alone) {
     struct zt_eval *eval = zt_eval_create(g, NULL, 1);
     if (fast)
-        zt_eval_use_fast(eval);
+        zt_eval_use_fast(eval, NULL, 0);
     if (alone)
         zt_eval_results_alone(eval);
     for (int i = 0; i < ELEMENTS; i++)
