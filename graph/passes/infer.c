@@ -72,10 +72,17 @@ static bool check_inputs_known(const struct zt_graph *g, int node, struct zt_err
     return true;
 }
 
-static bool infer_watched(struct inference *f, int n, struct zt_err *err) {
-    const struct zt_watch *w = f->watch;
-    return (!w || w->before(w->with, f->g, n, err)) && zt_op_infer(f->g, n, err) &&
-           zt_fold_node(&f->folding, f->g, n, err) && (!w || w->after(w->with, f->g, n, err));
+static bool before(const struct inference *f, int n, struct zt_err *err) {
+    return !f->watch || f->watch->before(f->watch->with, f->g, n, err);
+}
+
+static bool after(const struct inference *f, int n, struct zt_err *err) {
+    return !f->watch || f->watch->after(f->watch->with, f->g, n, err);
+}
+
+static bool infer_sized(struct inference *f, int n, struct zt_err *err) {
+    return before(f, n, err) && zt_op_infer(f->g, n, err) && zt_fold_node(&f->folding, f->g, n, err) &&
+           after(f, n, err);
 }
 
 static bool infer_nodes(void *inference, int first, int last, struct zt_err *err);
@@ -104,9 +111,9 @@ static bool infer_bounds(void *inference, struct zt_graph *g, int first, const s
 static bool infer_unsized(struct inference *f, int n, struct zt_err *err) {
     const struct zt_size_trial trial = { f, infer_bounds };
     if (f->trial)
-        return f->g->nodes[n]->op->bound(f->g, n, f->most != NULL, err);
+        return before(f, n, err) && f->g->nodes[n]->op->bound(f->g, n, f->most != NULL, err) && after(f, n, err);
     if (f->nested || f->watch)
-        return zt_op_infer(f->g, n, err);
+        return before(f, n, err) && zt_op_infer(f->g, n, err);
     return zt_data_sizes_enclose(f->g, n, &trial, err);
 }
 
@@ -195,7 +202,7 @@ static bool infer_nodes(void *inference, int first, int last, struct zt_err *err
             return false;
         zt_op_join(f->g, n);
         const bool good = zt_op_expands(f->g, n) ? expand_or_enclose(f, n, err)
-                          : is_sized(f->g, n)    ? infer_watched(f, n, err)
+                          : is_sized(f->g, n)    ? infer_sized(f, n, err)
                                                  : infer_unsized(f, n, err);
         if (!good || !settle_varying(f, n, err))
             return false;
@@ -204,7 +211,9 @@ static bool infer_nodes(void *inference, int first, int last, struct zt_err *err
 }
 
 bool zt_pass_infer_watched(struct zt_graph *g, size_t fold_limit, const struct zt_watch *watch, struct zt_err *err) {
-    struct inference f = { .g = g, .watch = watch, .folding = zt_folding_begin(fold_limit) };
+    struct inference f = {
+        .g = g, .watch = watch, .folding = zt_folding_begin(fold_limit), .trial = watch && watch->bounds
+    };
     const bool inferred = infer_nodes(&f, 0, g->node_count, err);
     zt_folding_finish(&f.folding);
     return inferred && zt_graph_sort(g, err);

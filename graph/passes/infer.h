@@ -32,7 +32,8 @@ bool zt_pass_infer_bounds(struct zt_graph *g, int first, const struct zt_graph *
 
 /* Callbacks before and after the inference of each node. */
 struct zt_watch {
-    void *with; /* first argument of both */
+    bool bounds; /* sizes that depend on data are the largest that there can be; false: they are refused */
+    void *with;  /* first argument of both */
     bool (*before)(void *with, struct zt_graph *g, int node, struct zt_err *err);
     bool (*after)(void *with, struct zt_graph *g, int node, struct zt_err *err);
 };

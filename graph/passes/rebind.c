@@ -9,17 +9,37 @@
 
 enum { TRIES = 256, LOOK_BACK = 256, NUMBERS = 64 };
 
-/* A change before a node is inferred: of number `entry` of its input `in`; if `in` is -1, of axis `entry` of all its
- * constant tensors, because a node with several states needs them at once. */
+/* A change before nodes are inferred. */
+enum edit_kind {
+    NUMBER,  /* number `entry` of input `in` of the node `name` */
+    TENSORS, /* axis `entry` of all constant tensors of the node `name`: several states are needed at once */
+    ALIKE,   /* axis `entry` of the constant tensor `name` and of all that are equal to it, in all nodes */
+};
 struct edit {
-    const char *node;
+    enum edit_kind kind;
+    const char *name;
     int in, entry;
+};
+
+/* A constant that a node reads in place of another. */
+struct change {
+    const char *node;
+    int in;
+    enum zt_dtype dtype;
+    struct zt_shape shape;
+    const void *data;
 };
 
 struct rebind {
     const struct zt_graph *reference;
     int64_t from, to;
+    const char *per_sample;
+    size_t fold_limit;
     ZT_VEC(struct edit) edits;
+    ZT_VEC(struct change) changes; /* of the inference that came last, in `arena` */
+    struct zt_arena *arena;
+    bool bounds; /* sizes that depend on data are the largest that there can be */
+    bool varies; /* the last attempt stopped at a node whose size depends on data */
     ZT_VEC(int64_t)
     lead; /* by value: what of the axis that follows the batch stands before the batch: T of [T * N, C]; 0: nothing */
     int at, steps; /* the node looked at last, and how many were */
@@ -117,20 +137,32 @@ static bool holds_sizes(const struct zt_node *n, int in) {
 static bool can_stretch(const struct rebind *r, const struct zt_graph *g, int node, int in, int axis) {
     const struct zt_value *v = zt_in(g, node, in);
     return v && zt_value_is_constant(v) && !holds_sizes(g->nodes[node], in) && axis < v->shape.rank &&
-           v->shape.dim[axis] == r->from && zt_shape_count(&v->shape) > 0 && slices_are_equal(v, axis);
+           scaled(r, v->shape.dim[axis]) > 0 && slices_are_equal(v, axis);
+}
+
+static void stretch_input(const struct rebind *r, struct zt_graph *g, int node, int in, int axis) {
+    int *id = &g->nodes[node]->in[in];
+    if (can_stretch(r, g, node, in, axis))
+        *id = stretched(g, *id, axis, scaled(r, g->values[*id]->shape.dim[axis]));
+}
+
+static bool is_alike(const struct rebind *r, const char *name, const struct zt_value *v) {
+    const int id = zt_graph_find(r->reference, name);
+    const struct zt_value *to = id < 0 ? NULL : r->reference->values[id];
+    return to && to->data && v && v->data && v->dtype == to->dtype && zt_shape_equal(&v->shape, &to->shape) &&
+           memcmp(v->data, to->data, (size_t)zt_value_bytes(v)) == 0;
 }
 
 static void apply_edits(const struct rebind *r, struct zt_graph *g, int node) {
+    const struct zt_node *n = g->nodes[node];
     for (int i = 0; i < r->edits.count; i++) {
         const struct edit *e = &r->edits.at[i];
-        int *in = g->nodes[node]->in;
-        if (strcmp(e->node, g->nodes[node]->name) != 0)
-            continue;
-        if (e->in >= 0)
-            in[e->in] = with_number(g, in[e->in], e->entry, r->to);
-        for (int k = 0; e->in < 0 && k < g->nodes[node]->in_count; k++)
-            if (can_stretch(r, g, node, k, e->entry))
-                in[k] = stretched(g, in[k], e->entry, r->to);
+        const bool here = e->kind != ALIKE && strcmp(e->name, n->name) == 0;
+        if (here && e->kind == NUMBER)
+            n->in[e->in] = with_number(g, n->in[e->in], e->entry, r->to);
+        for (int k = 0; e->kind != NUMBER && k < n->in_count; k++)
+            if (here || (e->kind == ALIKE && is_alike(r, e->name, zt_in(g, node, k))))
+                stretch_input(r, g, node, k, e->entry);
     }
 }
 
@@ -171,6 +203,13 @@ static int view_axis(const struct rebind *r, int64_t start, int before, const st
     return pure >= 0 ? pure : holds;
 }
 
+/* The dim that is what the others leave stays so: where it varies with data, no number is right. */
+static void keep_rest(const struct zt_value *numbers, struct zt_shape *shape) {
+    for (int k = 0; k < shape->rank && k < zt_shape_count(&numbers->shape); k++)
+        if (((const int64_t *)numbers->data)[k] == -1)
+            shape->dim[k] = -1;
+}
+
 /* A view: the numbers become the shape that the result must have. */
 static void rebind_view(struct rebind *r, struct zt_graph *g, int node, int in, int axis) {
     const struct zt_value *was = at_exported(r, zt_in(g, node, 0)), *result = at_exported(r, zt_out(g, node, 0));
@@ -184,6 +223,7 @@ static void rebind_view(struct rebind *r, struct zt_graph *g, int node, int in, 
     if (k < 0 || scaled(r, shape.dim[k]) < 0)
         return;
     shape.dim[k] = scaled(r, shape.dim[k]);
+    keep_rest(zt_in(g, node, in), &shape);
     set_lead(r, g->nodes[node]->out[0], lead);
     g->nodes[node]->in[in] = zt_graph_add_ints(g, added, shape.dim, shape.rank);
 }
@@ -192,26 +232,43 @@ static void rebind_view(struct rebind *r, struct zt_graph *g, int node, int in, 
 static void rebind_aligned(struct rebind *r, struct zt_graph *g, int node, int in, int axis) {
     const struct zt_value *numbers = zt_in(g, node, in);
     int64_t entry = zt_shape_count(&numbers->shape) - (zt_in(g, node, 0)->shape.rank - axis);
-    if (entry >= 0 && ((const int64_t *)numbers->data)[entry] == r->from)
+    const bool is_batch = at_exported(r, zt_in(g, node, 0))->shape.dim[axis] == r->from; /* and nothing else */
+    if (is_batch && entry >= 0 && ((const int64_t *)numbers->data)[entry] == r->from)
         g->nodes[node]->in[in] = with_number(g, g->nodes[node]->in[in], (int)entry, r->to);
+}
+
+static void keep_changes(struct rebind *r, const struct zt_graph *g, int node, const int *had) {
+    const struct zt_node *n = g->nodes[node];
+    for (int i = 0; i < n->in_count; i++) {
+        if (n->in[i] == had[i])
+            continue;
+        const struct zt_value *v = g->values[n->in[i]];
+        const size_t bytes = (size_t)zt_value_bytes(v);
+        zt_vec_push(&r->changes, (struct change){ zt_arena_strdup(r->arena, n->name), i, v->dtype, v->shape,
+                                                  zt_arena_copy(r->arena, v->data, bytes) });
+    }
 }
 
 static bool before(void *with, struct zt_graph *g, int node, struct zt_err *err) {
     (void)err;
     struct rebind *r = with;
     const int64_t made = g->made;
+    const struct zt_node *n = g->nodes[node];
+    int *had = zt_malloc(((size_t)n->in_count + 1) * sizeof *had);
+    memcpy(had, n->in, (size_t)n->in_count * sizeof *had);
     r->at = node;
     r->steps++;
     apply_edits(r, g, node);
-    const struct zt_op *op = g->nodes[node]->op;
-    for (int i = 1; i < g->nodes[node]->in_count && op->shape_in >> i; i++) {
-        if (!(op->shape_in >> i & 1) || !zt_in(g, node, i) || !is_int64s(zt_in(g, node, i)) || !zt_in(g, node, 0) ||
+    for (int i = 1; i < n->in_count && n->op->shape_in >> i; i++) {
+        if (!(n->op->shape_in >> i & 1) || !zt_in(g, node, i) || !is_int64s(zt_in(g, node, i)) || !zt_in(g, node, 0) ||
             !is_baked(r, zt_in(g, node, i)))
             continue;
         int axis = batch_axis(r, zt_in(g, node, 0));
         if (axis >= 0)
-            (op->flags & ZT_OP_VIEW ? rebind_view : rebind_aligned)(r, g, node, i, axis);
+            (n->op->flags & ZT_OP_VIEW ? rebind_view : rebind_aligned)(r, g, node, i, axis);
     }
+    keep_changes(r, g, node, had);
+    free(had);
     g->made = made;
     return true;
 }
@@ -250,6 +307,17 @@ static bool check_output(const struct rebind *r, struct zt_graph *g, int node, c
                         (long long)r->to);
 }
 
+/* Shapes alone do not show where a model that was exported for one sample, or a sum that starts from a constant, has
+ * lost the batch axis. */
+static bool check_rows(const struct rebind *r, struct zt_graph *g, int node, const struct zt_value *v,
+                       struct zt_err *err) {
+    const struct zt_value *was = at_exported(r, v);
+    return !r->per_sample || strcmp(v->name, r->per_sample) != 0 || !was || was->shape.rank < 1 ||
+           was->shape.dim[0] != r->from || v->shape.dim[0] == r->to ||
+           zt_node_fail(g, node, err, "output \"%s\" has %lld rows for %lld samples", v->name,
+                        (long long)v->shape.dim[0], (long long)r->to);
+}
+
 /* Passes the factor before the batch on to outputs in which the batch axis has the size that it has in the input. */
 static void pass_lead(struct rebind *r, const struct zt_graph *g, int node) {
     const struct zt_value *x = NULL;
@@ -270,9 +338,11 @@ static void pass_lead(struct rebind *r, const struct zt_graph *g, int node) {
 
 static bool after(void *with, struct zt_graph *g, int node, struct zt_err *err) {
     pass_lead(with, g, node);
-    for (int i = 0; i < g->nodes[node]->out_count; i++)
-        if (zt_out(g, node, i) && !check_output(with, g, node, zt_out(g, node, i), err))
+    for (int i = 0; i < g->nodes[node]->out_count; i++) {
+        const struct zt_value *v = zt_out(g, node, i);
+        if (v && !(check_output(with, g, node, v, err) && check_rows(with, g, node, v, err)))
             return false;
+    }
     return true;
 }
 
@@ -283,34 +353,47 @@ struct candidates {
     ZT_VEC(struct edit) list;
 };
 
-static void add_candidate(const struct rebind *r, const struct zt_graph *g, int node, int in, int entry,
-                          struct candidates *to) {
-    for (int i = 0; i < r->edits.count; i++)
-        if (r->edits.at[i].in == in && r->edits.at[i].entry == entry &&
-            strcmp(r->edits.at[i].node, g->nodes[node]->name) == 0)
-            return;
-    zt_vec_push(&to->list, (struct edit){ zt_arena_strdup(to->arena, g->nodes[node]->name), in, entry });
+static bool same_edit(const struct edit *a, const struct edit *b) {
+    return a->kind == b->kind && a->in == b->in && a->entry == b->entry && strcmp(a->name, b->name) == 0;
 }
 
-/* Numbers that are the exported batch; of the node that failed, tensors too. */
-static void candidates_at(const struct rebind *r, const struct zt_graph *g, int node, bool failed,
-                          struct candidates *to) {
+static void add_candidate(const struct rebind *r, const struct edit *edit, struct candidates *to) {
+    bool known = false;
+    for (int i = 0; i < r->edits.count; i++)
+        known |= same_edit(edit, &r->edits.at[i]);
+    for (int i = 0; i < to->list.count; i++)
+        known |= same_edit(edit, &to->list.at[i]);
+    if (known)
+        return;
+    zt_vec_push(&to->list, *edit);
+    to->list.at[to->list.count - 1].name = zt_arena_strdup(to->arena, edit->name);
+}
+
+/* Numbers that are the exported batch. */
+static void add_numbers(const struct rebind *r, const struct zt_graph *g, int node, struct candidates *to) {
     for (int i = 0; i < g->nodes[node]->in_count; i++) {
         const struct zt_value *v = zt_in(g, node, i);
-        if (!v || !zt_value_is_constant(v))
+        if (!v || !zt_value_is_constant(v) || !holds_sizes(g->nodes[node], i))
             continue;
-        if (holds_sizes(g->nodes[node], i)) {
-            for (int64_t k = 0; is_int64s(v) && k < zt_shape_count(&v->shape); k++)
-                if (((const int64_t *)v->data)[k] == r->from)
-                    add_candidate(r, g, node, i, (int)k, to);
-        }
-        for (int k = 0; failed && k < v->shape.rank; k++)
-            if (can_stretch(r, g, node, i, k))
-                add_candidate(r, g, node, -1, k, to);
+        for (int64_t k = 0; is_int64s(v) && k < zt_shape_count(&v->shape); k++)
+            if (((const int64_t *)v->data)[k] == r->from)
+                add_candidate(r, &(struct edit){ NUMBER, g->nodes[node]->name, i, (int)k }, to);
     }
 }
 
-/* Searches backwards from the failed node. */
+/* Tensors with an axis of the exported batch, for the node alone; with one that is a multiple of it too, as `ALIKE`.
+ */
+static void add_tensors(const struct rebind *r, const struct zt_graph *g, int node, enum edit_kind kind,
+                        struct candidates *to) {
+    for (int i = 0; i < g->nodes[node]->in_count; i++) {
+        const struct zt_value *v = zt_in(g, node, i);
+        for (int k = 0; v && zt_value_is_constant(v) && k < v->shape.rank; k++)
+            if ((kind == ALIKE || v->shape.dim[k] == r->from) && can_stretch(r, g, node, i, k))
+                add_candidate(r, &(struct edit){ kind, kind == ALIKE ? v->name : g->nodes[node]->name, -1, k }, to);
+    }
+}
+
+/* Searches backwards from the failed node: numbers and, of that node, tensors; then all tensors. */
 static void find_candidates(const struct rebind *r, const struct zt_graph *g, struct candidates *to) {
     bool *seen = zt_calloc((size_t)g->node_count + 1, sizeof *seen);
     int queue[LOOK_BACK] = { r->at }, count = 1;
@@ -318,7 +401,9 @@ static void find_candidates(const struct rebind *r, const struct zt_graph *g, st
     for (int k = 0; k < count; k++) {
         const struct zt_node *n = g->nodes[queue[k]];
         if (n->op && n->op->infer)
-            candidates_at(r, g, queue[k], k == 0, to);
+            add_numbers(r, g, queue[k], to);
+        if (k == 0)
+            add_tensors(r, g, queue[k], TENSORS, to);
         for (int i = 0; i < n->in_count && count < LOOK_BACK; i++) {
             int from = n->in[i] < 0 ? -1 : g->values[n->in[i]]->producer;
             if (from >= 0 && !seen[from]) {
@@ -327,22 +412,25 @@ static void find_candidates(const struct rebind *r, const struct zt_graph *g, st
             }
         }
     }
+    for (int k = 0; k < count; k++)
+        add_tensors(r, g, queue[k], ALIKE, to);
     free(seen);
 }
 
-static bool infer(struct rebind *r, struct zt_graph *g, size_t fold_limit, struct zt_err *err) {
-    const struct zt_watch watch = { r, before, after };
+static bool infer(struct rebind *r, struct zt_graph *g, struct zt_err *err) {
+    const struct zt_watch watch = { r->bounds, r, before, after };
     r->steps = 0;
     r->lead.count = 0;
-    return zt_pass_infer_watched(g, fold_limit, &watch, err);
+    r->changes.count = 0;
+    return zt_pass_infer_watched(g, r->fold_limit, &watch, err);
 }
 
 /* Tries with the edits there are; where that fails, what might mend it. */
-static bool attempt(struct rebind *r, const struct zt_graph *g, size_t fold_limit, struct candidates *to,
-                    struct zt_err *err) {
+static bool attempt(struct rebind *r, const struct zt_graph *g, struct candidates *to, struct zt_err *err) {
     struct zt_graph *copy = zt_graph_clone(g);
-    bool ok = infer(r, copy, fold_limit, err);
+    bool ok = infer(r, copy, err);
     to->list.count = 0;
+    r->varies = !ok && r->steps && copy->nodes[r->at]->op->bound;
     if (!ok)
         find_candidates(r, copy, to);
     zt_graph_destroy(copy);
@@ -350,34 +438,83 @@ static bool attempt(struct rebind *r, const struct zt_graph *g, size_t fold_limi
 }
 
 /* Adds the first edit that leads past the node at which the last attempt stopped; `next` gets what may follow. */
-static bool extend(struct rebind *r, const struct zt_graph *g, size_t fold_limit, const struct candidates *from,
-                   struct candidates *next, int *tries) {
+static bool extend(struct rebind *r, const struct zt_graph *g, const struct candidates *from, struct candidates *next,
+                   int *tries) {
     int reached = r->steps;
     for (int i = 0; i < from->list.count && *tries < TRIES; i++, ++*tries) {
         struct zt_err ignored = { 0 };
         zt_vec_push(&r->edits, from->list.at[i]);
-        if (attempt(r, g, fold_limit, next, &ignored) || r->steps > reached)
+        if (attempt(r, g, next, &ignored) || r->steps > reached)
             return true;
         r->edits.count--;
     }
     return false;
 }
 
-bool zt_pass_rebind(struct zt_graph *g, const struct zt_graph *reference, int64_t from, int64_t to, size_t fold_limit,
-                    struct zt_err *err) {
-    struct rebind r = { .reference = reference, .from = from, .to = to };
-    struct candidates now = { .arena = g->arena }, next = { .arena = g->arena };
+/* Finds the edits with which inference succeeds. On failure err has why it does not with those found. */
+static bool search(struct rebind *r, const struct zt_graph *g, struct zt_err *err) {
+    struct candidates now = { .arena = r->arena }, next = { .arena = r->arena };
     struct zt_err ignored = { 0 };
-    bool done = attempt(&r, g, fold_limit, &now, &ignored);
-    for (int tries = 0; !done && now.list.count && extend(&r, g, fold_limit, &now, &next, &tries);) {
+    bool done = attempt(r, g, &now, &ignored);
+    for (int tries = 0; !done && now.list.count && extend(r, g, &now, &next, &tries);) {
         struct candidates swap = now;
         now = next;
         next = swap;
     }
-    bool ok = infer(&r, g, fold_limit, err);
-    zt_vec_finish(&r.edits);
-    zt_vec_finish(&r.lead);
+    done = done || attempt(r, g, &now, err);
     zt_vec_finish(&now.list);
     zt_vec_finish(&next.list);
+    return done;
+}
+
+/* ---- sizes that depend on data ---- */
+
+static int find_node(const struct zt_graph *g, const char *name) {
+    for (int n = 0; n < g->node_count; n++)
+        if (strcmp(g->nodes[n]->name, name) == 0)
+            return n;
+    return -1;
+}
+
+/* Gives the constants to the nodes of a graph that is not inferred yet. */
+static bool give_changes(const struct rebind *r, struct zt_graph *g, struct zt_err *err) {
+    const int64_t made = g->made;
+    for (int i = 0; i < r->changes.count; i++) {
+        const struct change *c = &r->changes.at[i];
+        const int node = find_node(g, c->node);
+        if (node < 0)
+            return zt_fail(err, ZT_EXIT_MODEL, "%s: it fixes the batch inside a subgraph", c->node);
+        g->nodes[node]->in[c->in] = zt_graph_add_constant(g, added, c->dtype, &c->shape, c->data);
+    }
+    g->made = made;
+    return true;
+}
+
+static bool rebind_bounds(struct rebind *r, struct zt_graph *g, const struct zt_graph *exported, struct zt_err *err) {
+    struct zt_graph *reference = zt_graph_clone(exported);
+    r->reference = reference;
+    r->bounds = true;
+    const bool ok = zt_pass_infer_bounds(reference, 0, NULL, r->fold_limit, err) && search(r, g, err) &&
+                    give_changes(r, g, err) && zt_graph_index(g, err) && zt_pass_infer(g, r->fold_limit, err);
+    zt_graph_destroy(reference);
+    return ok;
+}
+
+bool zt_pass_rebind(struct zt_graph *g, const struct zt_rebinding *rebinding, struct zt_err *err) {
+    struct rebind r = { .reference = rebinding->reference,
+                        .from = rebinding->from,
+                        .to = rebinding->to,
+                        .per_sample = rebinding->per_sample,
+                        .fold_limit = rebinding->fold_limit,
+                        .arena = zt_arena_create() };
+    struct zt_err why = { 0 };
+    const bool found = search(&r, g, &why);
+    if (!found && r.varies)
+        r.edits.count = 0;
+    const bool ok = !found && r.varies ? rebind_bounds(&r, g, rebinding->exported, err) : infer(&r, g, err);
+    zt_vec_finish(&r.edits);
+    zt_vec_finish(&r.changes);
+    zt_vec_finish(&r.lead);
+    zt_arena_destroy(r.arena);
     return ok;
 }

@@ -10,7 +10,10 @@
  *
  * For an Expand whose input has no batch axis, and for ops that create tensors, the pass tries the numbers equal to the
  * exported batch, nearest first, until inference of the node succeeds. A constant tensor whose slices along an axis of
- * the exported batch size are equal is repeated or shortened along that axis.
+ * the exported batch size, or of a multiple of it, are equal is repeated or shortened along that axis.
+ *
+ * Where sizes depend on data (data_sizes.h), this is done for the largest sizes at both batches, and the changed
+ * constants are given to the nodes, which are then inferred as usual.
  *
  * In all other cases the error names the node that fixes the batch. */
 #ifndef ZT_GRAPH_PASSES_REBIND_H
@@ -18,9 +21,15 @@
 
 #include "graph/ir/graph.h"
 
-/* zt_pass_infer() for `g`, whose inputs are bound to batch `to`. `reference` is the same graph inferred at the exported
- * batch `from`. */
-bool zt_pass_rebind(struct zt_graph *g, const struct zt_graph *reference, int64_t from, int64_t to, size_t fold_limit,
-                    struct zt_err *err);
+struct zt_rebinding {
+    const struct zt_graph *exported;  /* the graph with its inputs bound to the exported batch, not inferred */
+    const struct zt_graph *reference; /* the same, inferred */
+    int64_t from, to;                 /* the exported batch and that of g */
+    const char *per_sample; /* a value that has a row for each sample, if its rows follow the batch; or NULL */
+    size_t fold_limit;      /* as zt_pass_infer() takes it */
+};
+
+/* zt_pass_infer() for `g`, whose inputs are bound to batch `to`. */
+bool zt_pass_rebind(struct zt_graph *g, const struct zt_rebinding *rebinding, struct zt_err *err);
 
 #endif

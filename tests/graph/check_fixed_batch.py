@@ -81,7 +81,25 @@ class Flat(nn.Module):
         return self.out(h)
 
 
-MODELS = {"view": (View, (2, 6, 6)), "token": (Token, (4, 8)), "repeat": (Repeat, (3, 5)), "lstm": (Lstm, (4, 5)), "flat": (Flat, (3, 5))}
+class Experts(nn.Module):
+    """A mixture of experts: each token goes to one of three, which reads and adds to the rows it was given."""
+    def __init__(self):
+        super().__init__()
+        self.gate, self.out = nn.Linear(5, 3), nn.Linear(5, 3)
+        self.experts = nn.ModuleList(nn.Linear(5, 5) for _ in range(3))
+
+    def forward(self, x):
+        n, t, c = x.shape
+        h = x.reshape(-1, c)
+        share, which = torch.softmax(self.gate(h), -1).max(-1)
+        y = torch.zeros_like(h)
+        for k, expert in enumerate(self.experts):
+            rows = torch.nonzero(which == k)[:, 0]
+            y = y.index_add(0, rows, torch.tanh(expert(h[rows])) * share[rows, None])
+        return self.out(y.reshape(n, t, c).mean(1))
+
+
+MODELS = {"view": (View, (2, 6, 6)), "token": (Token, (4, 8)), "repeat": (Repeat, (3, 5)), "lstm": (Lstm, (4, 5)), "flat": (Flat, (3, 5)), "experts": (Experts, (6, 5))}
 # The dynamo exporter folds the expanded token into a weight of a row a sample (of one row: leaves the Expand out).
 REFUSED = [("token", True), ("repeat", True)]
 SAMPLES = 22

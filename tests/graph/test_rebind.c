@@ -10,16 +10,17 @@
 
 enum { LIMIT = 1 << 20 };
 
-static struct zt_graph *g, *exported;
+static struct zt_graph *g, *exported, *reference;
 static struct zt_err err;
 
 static void make(void) {
     g = zt_graph_create("test");
-    exported = NULL;
+    exported = reference = NULL;
     err = (struct zt_err){ 0 };
 }
 
 static void destroy(void) {
+    zt_graph_destroy(reference);
     zt_graph_destroy(exported);
     zt_graph_destroy(g);
 }
@@ -40,9 +41,10 @@ static bool rebind(int64_t to) {
     for (int n = 0; n < g->node_count; n++)
         ck_assert_msg(zt_op_resolve(&zt_ops, g, n, &err), "%s", err.text[0]);
     exported = zt_graph_clone(g);
-    ck_assert_msg(zt_pass_infer(exported, LIMIT, &err), "%s", err.text[0]);
+    reference = zt_graph_clone(exported);
+    ck_assert_msg(zt_pass_infer(reference, LIMIT, &err), "%s", err.text[0]);
     g->values[zt_graph_find(g, "x")]->shape.dim[0] = to;
-    return zt_pass_rebind(g, exported, from, to, LIMIT, &err);
+    return zt_pass_rebind(g, &(struct zt_rebinding){ exported, reference, from, to, NULL, LIMIT }, &err);
 }
 
 static void shape_is(const char *value, const struct zt_shape *wanted) {
@@ -147,6 +149,38 @@ START_TEST(constants_of_equal_slices_are_stretched) {
 }
 END_TEST
 
+/* Sums that are started from constants of zeros with a row for every step of every sample. */
+START_TEST(equal_constants_of_a_multiple_of_the_batch_are_stretched_together) {
+    const float zeros[24][4] = { { 0 } };
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(8, 3, 4)), flat = NET(g, "Reshape", "flat", x, INTS(-1, 4));
+    int first = zt_graph_add_constant(g, "first", ZT_FLOAT, SHAPE(24, 4), zeros);
+    int second = zt_graph_add_constant(g, "second", ZT_FLOAT, SHAPE(24, 4), zeros);
+    int sum = NET(g, "Add", "sum", NET(g, "Add", "start", first, second), flat);
+    NET(g, "Reshape", "y", sum, INTS(8, 3, 4));
+    REBINDS(5);
+    shape_is("start", SHAPE(15, 4));
+    shape_is("y", SHAPE(5, 3, 4));
+}
+END_TEST
+
+/* The mean over the positive ones of the steps' sums, taken off each step: NonZero's size is known in a step only. */
+START_TEST(sizes_that_depend_on_data_are_compared_at_their_largest) {
+    const float zero = 0;
+    int x = net_input(g, "x", ZT_FLOAT, SHAPE(8, 3, 4)), flat = NET(g, "Reshape", "flat", x, INTS(24, 4));
+    int sums = NET(g, "ReduceSum", "sums", flat, INTS(1));
+    int at = NET(g, "NonZero", "at",
+                 NET(g, "Greater", "positive", sums,
+                     zt_graph_add_constant(g, "zero", ZT_FLOAT, &(struct zt_shape){ 0 }, &zero)));
+    int rows = NET(g, "GatherND", "rows", sums, NET(g, "Transpose", "places", at));
+    int mean = NET(g, "ReduceMean", "mean", NET(g, "Reshape", "column", rows, INTS(-1, 1)));
+    NET(g, "Reshape", "y", NET(g, "Sub", "centred", flat, mean), INTS(8, 3, 4));
+    REBINDS(5);
+    shape_is("flat", SHAPE(15, 4));
+    shape_is("mean", SHAPE(1, 1));
+    shape_is("y", SHAPE(5, 3, 4));
+}
+END_TEST
+
 START_TEST(constants_of_unlike_slices_fix_the_batch) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(8, 3, 4));
     with_axis(NET(g, "Concat", "y", constant("c", false), x), 1);
@@ -184,6 +218,8 @@ int main(void) {
     tcase_add_test(cases, a_token_is_expanded_to_the_new_batch);
     tcase_add_test(cases, repeats_follow_the_batch);
     tcase_add_test(cases, constants_of_equal_slices_are_stretched);
+    tcase_add_test(cases, equal_constants_of_a_multiple_of_the_batch_are_stretched_together);
+    tcase_add_test(cases, sizes_that_depend_on_data_are_compared_at_their_largest);
     tcase_add_test(cases, constants_of_unlike_slices_fix_the_batch);
     tcase_add_test(cases, indices_of_the_exported_batch_fix_it);
     tcase_add_test(cases, a_constant_that_broadcasts_over_one_sample_fixes_the_batch);

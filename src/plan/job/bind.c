@@ -37,29 +37,24 @@ static bool prune(const struct zt_job *job, struct zt_graph *g, struct zt_err *e
     return zt_graph_prune(g, &root, 1, err);
 }
 
-/* The loss reads one row per sample. Shapes alone do not show where a model exported for one sample has lost the batch
- * axis. */
-static bool check_rows(const struct zt_job *job, const struct zt_graph *g, const struct zt_graph *exported,
-                       int64_t rows, struct zt_err *err) {
-    const struct zt_value *now = g->values[zt_graph_find(g, job->logits)];
-    const struct zt_value *was = exported->values[zt_graph_find(exported, job->logits)];
-    return !job->loss || was->shape.rank < 1 || was->shape.dim[0] != job->fixed_batch || now->shape.dim[0] == rows ||
-           zt_fail(err, ZT_EXIT_MODEL, "output \"%s\" has %lld rows for %lld samples", now->name,
-                   (long long)now->shape.dim[0], (long long)rows);
-}
-
 /* Infers a copy with the exported shapes first, for comparison. */
 static bool infer_anew(const struct zt_job *job, struct zt_graph *g, const struct zt_source *source, int64_t rows,
                        struct zt_err *err) {
-    struct zt_graph *exported = zt_graph_clone(g);
-    bool ok = bind_inputs(job, exported, source, job->fixed_batch, err) && zt_pass_infer(exported, FOLD_LIMIT, err) &&
-              bind_inputs(job, g, source, rows, err);
-    if (ok && (!zt_pass_rebind(g, exported, job->fixed_batch, rows, FOLD_LIMIT, err) ||
-               !check_rows(job, g, exported, rows, err)))
+    struct zt_graph *exported = zt_graph_clone(g), *reference = NULL;
+    bool ok = bind_inputs(job, exported, source, job->fixed_batch, err);
+    if (ok) {
+        reference = zt_graph_clone(exported);
+        ok = zt_pass_infer(reference, FOLD_LIMIT, err) && bind_inputs(job, g, source, rows, err);
+    }
+    const struct zt_rebinding rebinding = {
+        exported, reference, job->fixed_batch, rows, job->loss ? job->logits : NULL, FOLD_LIMIT
+    };
+    if (ok && !zt_pass_rebind(g, &rebinding, err))
         ok = zt_hint(err,
                      "the model was exported for a batch of %lld; it cannot run %lld samples at a time (see "
                      "train_micro_batch_size_per_gpu, drop_last)",
                      (long long)job->fixed_batch, (long long)rows);
+    zt_graph_destroy(reference);
     zt_graph_destroy(exported);
     return ok && prune(job, g, err);
 }
