@@ -82,10 +82,10 @@ static bool fits_machine(const struct zt_eval *eval, double own) {
 /* Memory of a value: of its own where values are freed before the end. */
 static void *take(struct zt_eval *eval, int value, size_t bytes) {
     if (!eval->last)
-        return zt_arena_alloc(eval->arena, bytes);
+        return zt_arena_block(eval->arena, bytes);
     eval->owned[value] = zt_arena_create();
     eval->owned_bytes += bytes;
-    return zt_arena_alloc(eval->owned[value], bytes);
+    return zt_arena_block(eval->owned[value], bytes);
 }
 
 static void give_back(struct zt_eval *eval, int value) {
@@ -165,7 +165,7 @@ static bool run_reference(struct zt_eval *eval, int node, struct zt_err *err) {
     if (ok) {
         const struct zt_call call = { .state = p.state,
                                       .workspace = p.workspace_bytes
-                                                       ? zt_arena_alloc(own ? own : eval->arena, p.workspace_bytes)
+                                                       ? zt_arena_block(own ? own : eval->arena, p.workspace_bytes)
                                                        : NULL,
                                       .threads = eval->threads,
                                       .random = eval->random };

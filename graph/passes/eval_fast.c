@@ -104,14 +104,14 @@ static void place(const struct zt_graph *g, int node, struct alone *alone) {
             alone->g->values[alone->out[i]]->data = g->values[g->nodes[node]->out[i]]->data;
     for (int v = 0; v < alone->g->value_count; v++)
         if (!is_of_run(alone, v))
-            alone->g->values[v]->data = zt_arena_alloc(alone->data, (size_t)zt_value_bytes(alone->g->values[v]));
+            alone->g->values[v]->data = zt_arena_block(alone->data, (size_t)zt_value_bytes(alone->g->values[v]));
 }
 
 static bool run_prepared(struct alone *alone, int node, const struct zt_eval_fast *how, struct zt_err *err) {
     const struct zt_prepared *p = &alone->prepared[node];
     const struct zt_call call = { .state = p->state,
                                   .workspace =
-                                      p->workspace_bytes ? zt_arena_alloc(alone->data, p->workspace_bytes) : NULL,
+                                      p->workspace_bytes ? zt_arena_block(alone->data, p->workspace_bytes) : NULL,
                                   .threads = how->threads,
                                   .random = how->random };
     return zt_eval_run_kernel(alone->g, node, (enum zt_backend)alone->g->nodes[node]->backend, &call, err);

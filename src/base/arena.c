@@ -106,7 +106,7 @@ size_t zt_arena_bytes(const struct zt_arena *arena) {
     return bytes;
 }
 
-void *zt_arena_alloc(struct zt_arena *arena, size_t bytes) {
+void *zt_arena_block(struct zt_arena *arena, size_t bytes) {
     if (bytes > SIZE_MAX / 2)
         out_of_memory(bytes);
     const size_t need = zt_arena_object(bytes);
@@ -129,18 +129,23 @@ void *zt_arena_alloc(struct zt_arena *arena, size_t bytes) {
     }
     void *p = c->data + c->used;
     c->used += need;
-    return memset(p, 0, bytes);
+    return p;
+}
+
+void *zt_arena_alloc(struct zt_arena *arena, size_t bytes) {
+    return memset(zt_arena_block(arena, bytes), 0, bytes);
 }
 
 void *zt_arena_copy(struct zt_arena *arena, const void *from, size_t bytes) {
-    void *to = zt_arena_alloc(arena, bytes);
+    void *to = zt_arena_block(arena, bytes);
     return bytes ? memcpy(to, from, bytes) : to;
 }
 
 char *zt_arena_strndup(struct zt_arena *arena, const char *text, size_t length) {
-    char *to = zt_arena_alloc(arena, length + 1);
+    char *to = zt_arena_block(arena, length + 1);
     if (length)
         memcpy(to, text, length);
+    to[length] = '\0';
     return to;
 }
 

@@ -19,6 +19,8 @@ void zt_arena_destroy(struct zt_arena *arena); /* accepts NULL */
 
 /* Return zeroed bytes (0 bytes: a valid pointer) or copies, aligned to 64 and valid until the arena is destroyed. */
 void *zt_arena_alloc(struct zt_arena *arena, size_t bytes);
+void *zt_arena_block(struct zt_arena *arena,
+                     size_t bytes); /* contents undefined: for tensors, which are written whole */
 char *zt_arena_strdup(struct zt_arena *arena, const char *text);
 char *zt_arena_strndup(struct zt_arena *arena, const char *text, size_t length);
 char *zt_arena_printf(struct zt_arena *arena, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
