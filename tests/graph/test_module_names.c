@@ -1,8 +1,10 @@
-/* The names that parameters have in the modules of PyTorch, and what the modules of nodes say. */
+/* What dynamo's and TorchScript's files say of parameters: their names in the modules of PyTorch, the modules of nodes,
+ * and the traced calls. */
 #include "build.h"
 #include "graph/passes/trainable/trainable.h"
 
 #include <check.h>
+#include <string.h>
 
 /* A node of a file and one initializer that it reads behind the network's input. */
 struct read {
@@ -100,6 +102,68 @@ START_TEST(a_parameter_that_is_read_inside_of_its_module_too_trains) {
 }
 END_TEST
 
+/* ---- traced calls ---- */
+
+/* The node of a file with its traced call, which makes the value of the same name from `a` and `b` (NULL: none). */
+static void add_call(struct zt_graph *g, const char *op, const char *call, const char *a, const char *b) {
+    const char *names[2] = { a, b };
+    int in[2], count = 0;
+    for (int i = 0; i < 2 && names[i]; i++) {
+        in[count] = zt_graph_find(g, names[i]);
+        if (in[count] < 0)
+            in[count] = zt_graph_add_value(g, names[i], ZT_FLOAT, NULL);
+        count++;
+    }
+    const char *name = zt_arena_strndup(g->arena, call + 1, strcspn(call + 1, " "));
+    const int y = zt_graph_add_value(g, name, ZT_FLOAT, NULL);
+    const int n = zt_graph_add_node(g, &(struct zt_node_spec){ name, op, "", 17, in, count, &y, 1 });
+    g->nodes[n]->torch_fx_node = call;
+    g->values[y]->producer = n;
+}
+
+static int count_missing(const char *read, const char *gap) {
+    struct zt_onnx model = make("p_a: PARAMETER target='a'\np_b: PARAMETER target='b'\nx: USER_INPUT\n", NULL, 0);
+    const char **names;
+    add_call(model.graph, "Mul", "%mul : call_function[target=mul](args = (%x, %p_a), kwargs = {})", "renamed", NULL);
+    add_call(model.graph, "Add",
+             zt_arena_printf(model.graph->arena, "%%add : call_function[target=add](args = (%%%s, %%%s))", read, gap),
+             "mul", NULL);
+    const int count = zt_trainable_missing(&model, &names);
+    ck_assert(count == 0 || strcmp(names[count - 1], count == 2 ? "b" : "a") == 0);
+    zt_graph_destroy(model.graph);
+    return count;
+}
+
+START_TEST(a_parameter_that_no_traced_call_reads_is_not_missing) {
+    ck_assert_int_eq(count_missing("mul", "x"), 1);   /* a, which a call reads; b is not used */
+    ck_assert_int_eq(count_missing("mul", "p_b"), 2); /* both are read */
+    ck_assert_int_eq(count_missing("mul", "exp"), 2); /* exp is gone, and may have read b */
+}
+END_TEST
+
+static int count_removed(const char *call, const char *op, const char *a, const char *b) {
+    struct zt_onnx model = make("x: USER_INPUT\n", NULL, 0);
+    const char **names;
+    add_call(model.graph, "ReduceSum", "%sum_1 : call_function[target=sum](args = (%x, [1]))", "x", NULL);
+    add_call(model.graph, "Add", "%add : call_function[target=add](args = (%sum_1, %x))", "sum_1", "x");
+    add_call(model.graph, op, call, a, b);
+    const int count = zt_trainable_removed_sums(&model, &names);
+    zt_graph_destroy(model.graph);
+    return count;
+}
+
+START_TEST(a_sum_that_is_gone_before_a_root_or_a_quotient_is_found) {
+    ck_assert_int_eq(count_removed("%sqrt : call_function[target=sqrt](args = (%add_1,))", "Sqrt", "sum_1", NULL), 1);
+    ck_assert_int_eq(count_removed("%div : call_function[target=div](args = (%x, %add_1))", "Div", "x", "sum_1"), 1);
+    ck_assert_int_eq(count_removed("%div : call_function[target=div](args = (%add_1, %x))", "Div", "sum_1", "x"), 0);
+    ck_assert_int_eq(count_removed("%sqrt : call_function[target=sqrt](args = (%add,))", "Sqrt", "add", NULL), 0);
+    ck_assert_int_eq(count_removed("%sqrt : call_function[target=sqrt](args = (%add_1,))", "Sqrt", "add", NULL),
+                     0); /* an equal one */
+    ck_assert_int_eq(count_removed("%sqrt : call_function[target=sqrt](args = (%sum_1,))", "Sqrt", "sum_1", NULL), 0);
+    ck_assert_int_eq(count_removed("%exp : call_function[target=exp](args = (%add_1,))", "Exp", "sum_1", NULL), 0);
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("module_names");
     tcase_add_test(cases, a_rearranged_parameter_has_its_name_in_the_module);
@@ -107,5 +171,7 @@ int main(void) {
     tcase_add_test(cases, a_parameter_read_outside_of_its_module_is_that_of_a_block_without_gradients);
     tcase_add_test(cases, a_module_that_reads_weights_of_a_child_itself_has_no_such_block);
     tcase_add_test(cases, a_parameter_that_is_read_inside_of_its_module_too_trains);
+    tcase_add_test(cases, a_parameter_that_no_traced_call_reads_is_not_missing);
+    tcase_add_test(cases, a_sum_that_is_gone_before_a_root_or_a_quotient_is_found);
     return run_cases("module_names", cases);
 }

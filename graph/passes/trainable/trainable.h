@@ -27,6 +27,10 @@ void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model);
  * names are in the graph's arena. */
 int zt_trainable_flows(const struct zt_onnx *model, const char ***names);
 
+/* Square roots, logarithms and quotients in dynamo's files without the tiny constant that PyTorch adds before them
+ * (removed_sums.c). Returns the count; names are those of the nodes, in the graph's arena. */
+int zt_trainable_removed_sums(const struct zt_onnx *model, const char ***names);
+
 /* tf2onnx gives an LSTM its one bias twice, the second time as zeros: these stay. Runs before zt_pass_trainable(). */
 void zt_pass_keep_one_bias(struct zt_graph *g, const struct zt_onnx *model);
 
@@ -44,8 +48,12 @@ void zt_pass_find_sources(struct zt_onnx *model);
 bool zt_parameter_fits(const struct zt_value *v, const char *const *globs, int count);
 
 /* Parameters that PyTorch's signature lists but the file lacks, both as initializers and as sources of folded ones: the
- * exporter merged them with equal parameters or removed them. Returns the count; names are in the graph's arena. */
+ * exporter merged them with equal parameters or removed them. Not those that the network does not use, as far as the
+ * file tells. Returns the count; names are in the graph's arena. */
 int zt_trainable_missing(const struct zt_onnx *model, const char ***names);
+
+/* Removes names of parameters that the network does not use, from a list of `count`. Returns how many are left. */
+int zt_trainable_drop_unread(const struct zt_onnx *model, const char **names, int count);
 
 /* All parameters that the signature lists, in its order. Returns the count; names are in the graph's arena. */
 int zt_trainable_listed(const struct zt_onnx *model, const char ***names);
