@@ -101,6 +101,8 @@ struct zt_value {
     const char *copy_of;    /* parameter of another pipeline stage of which this is a copy; NULL: no copy */
     const char *torch_kind; /* PyTorch's InputSpec.kind metadata of this value, NULL: none */
     const char *torch_folded_from;  /* onnxscript's folded_from metadata, NULL: none */
+    const char *const *sources;     /* zt_pass_find_sources(): parameters of the module that the exporter rearranged or
+                                       joined into this initializer; ends with NULL; NULL: none is known */
     const struct zt_layout *layout; /* NULL: plain row-major */
     const struct zt_list *list;     /* of a sequence or optional (list.h); NULL: a tensor, or not known yet */
 };

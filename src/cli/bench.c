@@ -180,12 +180,12 @@ static bool write_page(const struct zt_bench *b, const char *folder, const char 
     return ok;
 }
 
-/* A table without one measurement is a failure. */
+/* A table without one measurement is a failure, for the reason of the first combination. */
 static bool check_ran(const struct zt_bench *b, struct zt_err *err) {
     for (int i = 0; i < b->row_count; i++)
         if (!b->rows[i].reason[0])
             return true;
-    return zt_fail(err, ZT_EXIT_RUN, "no combination ran: %s", b->rows[0].reason);
+    return zt_fail(err, b->rows[0].code, "no combination ran: %s", b->rows[0].reason);
 }
 
 static bool report(struct zt_bench *b, const char *folder, const char *temporary, struct zt_err *err) {

@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "session/options.h"
 
-/* The settings of a name in --modes: ddp, dp, zero1, zero2, zero3, or ppS[-SCHEDULE][-zeroN], a pipeline of S stages.
- */
+/* The settings of a name in --modes: ddp, dp, zero1, zero2, zero3, or ppS[-SCHEDULE][-zeroN], a pipeline of S stages
+ * with a schedule and a ZeRO stage that the config knows. */
 enum { ZT_BENCH_SETS = 11, ZT_BENCH_WORD = 96 };
 struct zt_bench_mode {
     char name[ZT_BENCH_WORD];
@@ -27,6 +27,7 @@ struct zt_bench_row {
     int ranks;
     int64_t batch;            /* samples of a step; 0: set by the config, known after planning */
     char reason[ZT_ERR_TEXT]; /* why it did not run; "": it ran */
+    enum zt_exit code;        /* exit code of that reason */
 
     /* from the plan */
     int64_t micro_batch, accumulation;
@@ -89,9 +90,9 @@ void zt_bench_overlay(const struct zt_bench *bench, const struct zt_bench_row *r
                       const char **set, char *batch);
 enum { ZT_BENCH_EXTRA_SETS = ZT_BENCH_SETS + 4 }; /* number of assignments of an overlay */
 
-/* Stores an error of the combination as its reason. A key that the mode or the batch size sets is named without the
- * --set with which it is passed on. */
-void zt_bench_refuse(struct zt_bench_row *row, const char *error);
+/* Stores an error of the combination and its exit code as its reason. A key that the mode or the batch size sets is
+ * named without the --set with which it is passed on. */
+void zt_bench_refuse(struct zt_bench_row *row, enum zt_exit code, const char *error);
 
 /* Plans the combination. If it is not possible, row->reason says why. */
 void zt_bench_predict(const struct zt_bench *bench, struct zt_bench_row *row);

@@ -1,7 +1,8 @@
 /* The names of modes, and the config keys that a combination sets. */
 #include "cli/bench.h"
+#include "config/table.h"
 
-#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -25,6 +26,12 @@ static bool take_digits(const char **at, char *to, size_t room) {
     return true;
 }
 
+/* Whether the config knows the schedule, "" for its default, and the ZeRO stage. */
+static bool is_known(const char *schedule, const char *zero) {
+    return (!schedule[0] || zt_key_choose(zt_key_row_called("ztrain.parallel.schedule"), schedule)) &&
+           atoi(zero) <= zt_key_row_called("zero_optimization.stage")->max;
+}
+
 /* Parses a pipeline mode: a final "-zeroN" is the ZeRO stage, the text before it the schedule. */
 static bool take_pipeline(struct zt_bench_mode *mode, const char *name) {
     char stages[8], zero[8] = "0", schedule[24] = "";
@@ -41,11 +48,10 @@ static bool take_pipeline(struct zt_bench_mode *mode, const char *name) {
     }
     if (at < end && (*at != '-' || end - at - 1 >= (int)sizeof schedule || end - at < 2))
         return false;
-    for (const char *c = at + 1; c < end; c++)
-        if (!isalnum((unsigned char)*c) && *c != '-')
-            return false;
     if (at < end)
         snprintf(schedule, sizeof schedule, "%.*s", (int)(end - at - 1), at + 1);
+    if (!is_known(schedule, zero))
+        return false;
     snprintf(mode->set[0], ZT_BENCH_WORD, "ztrain.parallel.mode=ddp");
     snprintf(mode->set[1], ZT_BENCH_WORD, "pipeline.stages=%s", stages);
     snprintf(mode->set[2], ZT_BENCH_WORD, "zero_optimization.stage=%s", zero);
@@ -100,11 +106,12 @@ static bool sets_key(const char *assignment, const char *error) {
     return n && strncmp(assignment, error, n) == 0 && (error[n] == ':' || error[n] == '[');
 }
 
-void zt_bench_refuse(struct zt_bench_row *row, const char *error) {
+void zt_bench_refuse(struct zt_bench_row *row, enum zt_exit code, const char *error) {
     static const char option[] = "--set ";
     const char *key = strncmp(error, option, strlen(option)) == 0 ? error + strlen(option) : error;
     bool own = sets_key("train_batch_size=", key) && row->batch > 0;
     for (int i = 0; i < ZT_BENCH_SETS && row->mode->set[i][0]; i++)
         own = own || sets_key(row->mode->set[i], key);
     snprintf(row->reason, sizeof row->reason, "%.*s", ZT_ERR_TEXT - 1, own ? key : error);
+    row->code = code;
 }

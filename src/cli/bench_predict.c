@@ -53,7 +53,7 @@ void zt_bench_predict(const struct zt_bench *bench, struct zt_bench_row *row) {
         row->accumulation = s.config->accumulation;
     }
     if (!ok || !plan(&s, row, &err))
-        zt_bench_refuse(row, err.text[0]);
+        zt_bench_refuse(row, err.code, err.text[0]);
     zt_open_finish(&s);
     free(set);
 }

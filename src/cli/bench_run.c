@@ -166,16 +166,18 @@ static bool is_full(const char *path) {
 
 /* Reads the hash, or the first error as the reason. */
 static void read_log(struct zt_bench_row *row, const char *path, int status) {
+    const enum zt_exit code = WIFEXITED(status) ? (enum zt_exit)WEXITSTATUS(status) : ZT_EXIT_RUN;
     char line[2048];
     FILE *file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = 0;
         take_weights(row, line);
         if (status && !row->reason[0] && strncmp(line, ZT_ERR_MARK, strlen(ZT_ERR_MARK)) == 0)
-            zt_bench_refuse(row, line + strlen(ZT_ERR_MARK));
+            zt_bench_refuse(row, code, line + strlen(ZT_ERR_MARK));
     }
     if (file)
         fclose(file);
+    row->code = code;
     if (status && !row->reason[0] && WIFSIGNALED(status))
         snprintf(row->reason, sizeof row->reason, "ended by signal %d", WTERMSIG(status));
     else if (status && !row->reason[0])
@@ -288,7 +290,7 @@ bool zt_bench_run(const struct zt_bench *bench, struct zt_bench_row *row, const 
         int status = wait_for(pid, self, progress, metrics, row);
         read_log(row, log, status);
         if (!row->reason[0] && read_metrics(bench, row, metrics, true) < bench->steps)
-            snprintf(row->reason, sizeof row->reason, "the run ended before its last step");
+            zt_bench_refuse(row, ZT_EXIT_RUN, "the run ended before its last step");
         if (!row->reason[0]) {
             read_forecast(row, plan);
             row->repeats++;

@@ -161,6 +161,14 @@ bool zt_key_is_default(const struct zt_key_table *table, const char *key, const 
 
 /* ---- choices and names ---- */
 
+const struct zt_key_row *zt_key_row_called(const char *key) {
+    for (size_t k = 0; k < TABLES; k++)
+        for (size_t i = 0; i < tables[k]->count; i++)
+            if (strcmp(tables[k]->row[i].key, key) == 0)
+                return &tables[k]->row[i];
+    return NULL;
+}
+
 const struct zt_key_choice *zt_key_choose(const struct zt_key_row *row, const char *name) {
     for (const struct zt_key_choice *c = row->choices; c->name; c++) {
         size_t n = strlen(c->name);

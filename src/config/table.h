@@ -160,6 +160,8 @@ void *zt_key_stored(const struct zt_config *config, const struct zt_key_row *row
 /* Whether `value` is the default of a key called `key`. */
 bool zt_key_is_default(const struct zt_key_table *table, const char *key, const char *value);
 
+/* The row of a key that exists whatever the types are; NULL: there is none. */
+const struct zt_key_row *zt_key_row_called(const char *key);
 /* The choice named `name`, NULL where there is none. */
 const struct zt_key_choice *zt_key_choose(const struct zt_key_row *row, const char *name);
 /* Appends the choices that are not refused, separated by commas. */

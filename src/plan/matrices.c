@@ -20,10 +20,10 @@ static bool inputs_first(const struct zt_graph *g, int value) {
 }
 
 /* Returns use_muon of the last of param_groups that matches the tensor and has the key; -1: none has. */
-static int asked(const struct zt_config *config, const char *name) {
+static int asked(const struct zt_config *config, const struct zt_value *v) {
     int use = -1;
     for (int i = 0; i < config->group_count; i++)
-        if (config->groups[i].use_muon >= 0 && zt_glob(config->groups[i].match, name))
+        if (config->groups[i].use_muon >= 0 && zt_parameter_fits(v, &config->groups[i].match, 1))
             use = config->groups[i].use_muon;
     return use;
 }
@@ -34,8 +34,8 @@ struct zt_matrix zt_plan_matrix(const struct zt_config *config, const struct zt_
     const int64_t count = zt_shape_count(&v->shape);
     if (!optimizer->matrix || v->shape.rank < 2 || count == 0 || v->copy_of)
         return (struct zt_matrix){ 0 };
-    int use = asked(config, v->name);
-    if (use < 0 ? !optimizer->matrix->takes(v->name) : !use)
+    int use = asked(config, v);
+    if (use < 0 ? !optimizer->matrix->takes(v->sources ? v->sources[0] : v->name) : !use)
         return (struct zt_matrix){ 0 };
     return (struct zt_matrix){ .rows = v->shape.dim[0],
                                .columns = count / v->shape.dim[0],

@@ -151,6 +151,7 @@ bool zt_session_open(struct zt_session *s, const struct zt_options *options, enu
         return false;
     }
     zt_pass_split_merged(s->model, &zt_ops);
+    zt_pass_find_sources(s->model);
     return s->config->allow_future_opset || zt_onnx_check_opset(s->model, err);
 }
 

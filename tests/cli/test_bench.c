@@ -130,6 +130,7 @@ START_TEST(what_is_no_mode_is_refused_by_name) {
                                          "pp2x",       "pp2-'",
                                          "pp2- ",      "pp123456789",
                                          "pp2-zero1x", "pp2-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                                         "pp2-foo",    "pp2-1f1b-zero4",
                                          "DDP" };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct zt_bench_mode m;

@@ -104,13 +104,13 @@ class Bench(test_cli.Case):
         self.assertEqual(list(root.iter("figure")), [])
 
     def test_a_combination_that_is_refused_is_a_row_with_the_reason(self):
-        said = self.bench(modes="ddp,pp2-nosuch,pp3", ranks="2").stderr
+        said = self.bench(modes="ddp,pp2-zb-h1,pp3", ranks="2").stderr
         rows = self.rows()
         self.assertEqual(rows[0]["reason"], "")
-        self.assertIn("nosuch", rows[1]["reason"])
+        self.assertIn("zb-h1", rows[1]["reason"])
         self.assertEqual(rows[2]["reason"], "pipeline.stages: 3 stages need as many ranks, found 2")
         self.assertIn("pp3, 2 ranks: pipeline.stages: 3 stages", said)
-        self.bench("--overwrite", "--set", "ztrain.loss.label_smoothing=2", modes="ddp", ranks="1", code=1)
+        self.bench("--overwrite", "--set", "ztrain.loss.label_smoothing=2", modes="ddp", ranks="1", code=2)
         self.assertTrue(self.rows()[0]["reason"].startswith("--set ztrain.loss.label_smoothing: "), self.rows())
         self.assertEqual((rows[1]["median_ms"], rows[1]["weights"]), ("", ""))
 
@@ -159,8 +159,9 @@ class Bench(test_cli.Case):
         self.assertIn("Stopped by SIGTERM: no results are written", said)
 
     def test_wrong_lists_are_refused(self):
-        for option, value in [("--modes", "ddp,,zero1"), ("--modes", "zero9"), ("--modes", "ddp,ddp"), ("--ranks", "0"),
-                              ("--ranks", "1,x"), ("--ranks", "1,"), ("--ranks", "1,2,1"), ("--batch-sizes", "-1"), ("--batch-sizes", "99999999999999999999"),
+        for option, value in [("--modes", "ddp,,zero1"), ("--modes", ","), ("--modes", "zero9"), ("--modes", "ddp,ddp"),
+                              ("--modes", "ddp,pp2-nosuch"), ("--modes", "pp2-1f1b-zero4"), ("--ranks", "0"), ("--ranks", "1,x"),
+                              ("--ranks", "1,"), ("--ranks", "1,2,1"), ("--batch-sizes", "-1"), ("--batch-sizes", "99999999999999999999"),
                               ("--repeats", "0")]:
             words = {"--modes": "ddp", "--ranks": "1", option: value}
             self.refused("bench", "--model", MODEL, "--config", CONFIG, "--output", self.folder / "out",

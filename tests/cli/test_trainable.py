@@ -52,6 +52,20 @@ class Names(test_jobs.Job):
             self.train({"trainable": names})
             self.assertFalse(self.moved("temperature"))
 
+    def test_a_numbered_weight_of_torchscript_is_matched_by_its_module(self):
+        self.write("m.onnx", model(
+            [node("MatMul", ["x", "onnx::MatMul_7"], ["h"], "/body/fc/MatMul"), node("Add", ["h", "body.fc.bias"], ["scores"], "/body/fc/Add")],
+            [value_info("x", ["n", 2])], [value_info("scores", ["n", 3])],
+            [tensor([2, 3], W, FLOAT, "onnx::MatMul_7"), tensor([3], [0.0, 0.25, -0.125], FLOAT, "body.fc.bias")], producer="pytorch"))
+        weight = "onnx::MatMul_7"
+        for block, moves in [({}, True), ({"freeze": ["body.fc.w*"]}, False), ({"freeze": ["body.fc.b*"]}, True),
+                             ({"trainable": ["*.bias"]}, False), ({"trainable": ["*.weight"]}, True),
+                             ({"param_groups": [{"match": "body.fc.weight", "lr": 0}]}, False)]:
+            done = self.train(block)
+            self.assertEqual(self.moved(weight), moves, block)
+            self.assertNotIn("no initializer of the model matches", done.stderr)
+        self.train({"freeze": ["body.*"]}, code=3, says=["nothing to train"])
+
     def test_an_empty_list_matches_nothing(self):
         self.make("temperature")
         for block in [{"trainable": []}, {"freeze": ["*"]}]:

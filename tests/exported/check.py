@@ -80,6 +80,11 @@ def hold(ztrain, folder, case, made):
     faults += [f"the start does not say \"{words}\"" for words in made["says"] if not any(words in line for line in said)]
     if exported_differs(ztrain, folder, case, made["model"]):
         faults.append("the trained model is another than what was trained")
+    if "freeze" in case:
+        settings = f"ztrain.freeze={json.dumps(case['freeze'])}"
+        frozen, *off = judge_run(*train(ztrain, folder, case, made["model"], "--set", settings), case)
+        if frozen != "right":
+            faults.append(f"with {settings} it is {frozen}: {off}")
     if verdict == "told":
         done, _ = train(ztrain, folder, case, made["model"], "--strict")
         if done.returncode != 3:

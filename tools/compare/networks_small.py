@@ -367,11 +367,26 @@ class OffsetBags(nn.Module):
         return self.head(torch.cat([self.sum(x.reshape(-1), starts - starts[0]), self.mean(x.reshape(-1), starts - starts[0])], 1))
 
 
-def small(name, kind, *inputs, fresh=False, ways=None):
+class Frozen(nn.Module):
+    """A backbone without gradients below layers that train."""
+
+    def __init__(self):
+        super().__init__()
+        self.backbone = nn.Sequential(nn.Linear(8, 12), nn.Tanh(), nn.LSTM(12, 8, batch_first=True))
+        self.fc, self.head = nn.Linear(8, 8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        with torch.no_grad():
+            h = self.backbone(x)[0]
+        return self.head(torch.tanh(self.fc(h)))
+
+
+def small(name, kind, *inputs, fresh=False, ways=None, freeze=None):
     def make():
         return kind(), tuple(f() for f in inputs)
     make.fresh = fresh  # parameters keep the contents that their constructors give them
     make.ways = ways  # of exporting; None: all
+    make.freeze = freeze  # ztrain.freeze with which every file is right; None: none is needed
     SMALL[name] = NETWORKS[name] = make
 
 
@@ -404,3 +419,4 @@ small("bags", Bags, lambda: tokens(5, 20), lambda: rows(5))
 small("padded_bags", PaddedBags, lambda: tokens(5, 20), lambda: rows(5), ways=("dynamo", "dynamo-train"))
 small("padding", Padding, lambda: tokens(5, 20))
 small("offset_bags", OffsetBags, lambda: tokens(5, 20))
+small("frozen", Frozen, lambda: rows(5, 8), ways=("dynamo", "dynamo-train"), freeze=["backbone.*"])

@@ -273,6 +273,8 @@ def make_case(name, folder):
     """In a child process."""
     file = name.replace("/", "_")
     case = write_expected(name, folder) | {"exports": {}}
+    if getattr(NETWORKS[name], "freeze", None):
+        case["freeze"] = NETWORKS[name].freeze
     normalized = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in make(name)[0].modules())
     for way in getattr(NETWORKS[name], "ways", None) or (PLAIN + ADVISED if name in SMALL or normalized else PLAIN):
         try:

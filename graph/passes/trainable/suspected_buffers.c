@@ -187,6 +187,8 @@ const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *
         return "beside a product of low rank, as LoRA has it";
     if (is_frequencies(g, v))
         return "frequencies of sines and cosines";
+    if (writer == ZT_WRITER_DYNAMO && zt_trainable_is_unscoped(model, v))
+        return "read outside of its module, as in torch.no_grad()";
     const char *table = zt_trainable_table(v, writer == ZT_WRITER_DYNAMO);
     return table || writer == ZT_WRITER_DYNAMO ? table : doubt_of(g, v, model);
 }

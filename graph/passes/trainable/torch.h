@@ -49,6 +49,9 @@ struct zt_torch_folding {
 void zt_torch_read_folding(struct zt_arena *arena, const struct zt_value *v, const struct zt_map *listed,
                            struct zt_torch_folding *to);
 
+/* The module in a path that TorchScript gives a node: "/h/h.0/attn/MatMul" is "h.0.attn"; "" where there is none. */
+const char *zt_torch_module(struct zt_arena *arena, const char *node);
+
 /* Whether `name` is `with` and a number. */
 bool zt_torch_is_numbered(const char *name, const char *with);
 /* Whether a file without a signature comes from the TorchScript exporter. */

@@ -269,5 +269,5 @@ int zt_trainable_missing(const struct zt_onnx *model, const char ***names) {
         if (!zt_map_get(&held, (*names)[i], 0))
             (*names)[count++] = (*names)[i];
     zt_map_finish(&held);
-    return count;
+    return count ? zt_trainable_drop_unread(model, *names, count) : 0;
 }

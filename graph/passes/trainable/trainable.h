@@ -27,6 +27,10 @@ void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model);
  * names are in the graph's arena. */
 int zt_trainable_flows(const struct zt_onnx *model, const char ***names);
 
+/* Square roots, logarithms and quotients in dynamo's files without the tiny constant that PyTorch adds before them
+ * (removed_sums.c). Returns the count; names are those of the nodes, in the graph's arena. */
+int zt_trainable_removed_sums(const struct zt_onnx *model, const char ***names);
+
 /* tf2onnx gives an LSTM its one bias twice, the second time as zeros: these stay. Runs before zt_pass_trainable(). */
 void zt_pass_keep_one_bias(struct zt_graph *g, const struct zt_onnx *model);
 
@@ -36,9 +40,20 @@ void zt_pass_keep_one_bias(struct zt_graph *g, const struct zt_onnx *model);
  * that the exporter keeps for each node says whose the tensor was; tied parameters are one in it and stay one. */
 void zt_pass_split_merged(struct zt_onnx *model, const struct zt_op_table *table);
 
+/* Sets `sources` of the initializers that PyTorch's exporters rearranged or joined from parameters: the name that the
+ * parameter has in the module, or what TorchScript keeps of it ("fc.weight", read by "/fc/MatMul"). Strings are in the
+ * graph's arena, clones share them. */
+void zt_pass_find_sources(struct zt_onnx *model);
+/* Whether one of the globs matches the initializer's own name, or each of its sources is matched by one. */
+bool zt_parameter_fits(const struct zt_value *v, const char *const *globs, int count);
+
 /* Parameters that PyTorch's signature lists but the file lacks, both as initializers and as sources of folded ones: the
- * exporter merged them with equal parameters or removed them. Returns the count; names are in the graph's arena. */
+ * exporter merged them with equal parameters or removed them. Not those that the network does not use, as far as the
+ * file tells. Returns the count; names are in the graph's arena. */
 int zt_trainable_missing(const struct zt_onnx *model, const char ***names);
+
+/* Removes names of parameters that the network does not use, from a list of `count`. Returns how many are left. */
+int zt_trainable_drop_unread(const struct zt_onnx *model, const char **names, int count);
 
 /* All parameters that the signature lists, in its order. Returns the count; names are in the graph's arena. */
 int zt_trainable_listed(const struct zt_onnx *model, const char ***names);
@@ -133,6 +148,10 @@ int64_t zt_trainable_padding(const struct zt_onnx *model, const struct zt_node *
 /* Whether the weight's product is added to one of low rank of the same input, x W + s (x A) B, as LoRA adapts a weight
  * that is fixed. */
 bool zt_trainable_is_adapted(const struct zt_graph *g, const struct zt_value *v);
+
+/* Whether dynamo's file shows the parameter read outside of its module, as in torch.no_grad(). After
+ * zt_pass_find_sources(). */
+bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_value *v);
 
 /* Whether zeros are spread in a matrix as a product with a mask leaves them: 2 % or more of it, not whole rows or
  * columns. */

@@ -372,6 +372,20 @@ static void find_renormed(struct findings *f) {
         }
 }
 
+/* Finds sums that kept a square root or a quotient from zero. */
+static void find_removed_sums(struct findings *f) {
+    const char **nodes;
+    struct names names = { 0 };
+    const int count = zt_trainable_removed_sums(f->job->model, &nodes);
+    for (int i = 0; i < count; i++)
+        zt_vec_push(&names, nodes[i]);
+    if (names.count)
+        find(f, true,
+             "%s: lacks the 1e-8 or less that the network adds before it, which the exporter removed; "
+             "torch.onnx.export(..., optimize=False) keeps it",
+             listed(f, &names));
+}
+
 /* Finds where gradients stop, and where they should. */
 static void find_detached(struct findings *f) {
     const char **lost;
@@ -442,6 +456,7 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
     find_no_bias(&f);
     find_singular(&f);
     find_renormed(&f);
+    find_removed_sums(&f);
     find_detached(&f);
     find_undone(&f);
     find_moved(&f);

@@ -274,8 +274,9 @@ static bool check_params(const struct zt_job *job, const struct zt_training_grap
 }
 
 /* Whether the config leaves the training of a parameter to the model. */
-static bool is_wanted(const struct zt_config *c, const char *name) {
-    return !zt_glob_any(c->freeze.at, c->freeze.count, name) && zt_glob_any(c->trainable.at, c->trainable.count, name);
+static bool is_wanted(const struct zt_config *c, const struct zt_value *v) {
+    return !zt_parameter_fits(v, c->freeze.at, c->freeze.count) &&
+           zt_parameter_fits(v, c->trainable.at, c->trainable.count);
 }
 
 /* zero_optimization.ignore_unused_parameters false: every parameter must have a gradient. */
@@ -290,7 +291,7 @@ static bool check_unused(const struct zt_config *c, const struct zt_training_gra
         zero[training_graph->params[i]] = training_graph->grads[i] < 0 && training_graph->home[i] < 0;
     for (int v = 0; v < g->value_count; v++) {
         char name[ZT_ERR_TEXT / 8];
-        const bool unreached = g->values[v]->unreached && is_wanted(c, g->values[v]->name);
+        const bool unreached = g->values[v]->unreached && is_wanted(c, g->values[v]);
         if (!(zero[v] || unreached) || count++ >= SHOWN)
             continue;
         zt_text_add(&names, "%s\"%s\"", count > 1 ? ", " : "", zt_show(name, sizeof name, g->values[v]->name));

@@ -195,17 +195,17 @@ bool zt_job_find_adapters(struct zt_job *job, struct zt_graph *g, struct zt_err 
 /* ---- graphs ---- */
 
 /* "*" is the default of ztrain.trainable and names no parameter. */
-static bool is_named(const struct zt_config *c, const char *name) {
+static bool is_named(const struct zt_config *c, const struct zt_value *v) {
     for (int i = 0; i < c->trainable.count; i++)
-        if (strcmp(c->trainable.at[i], "*") != 0 && zt_glob(c->trainable.at[i], name))
-            return !zt_glob_any(c->freeze.at, c->freeze.count, name);
+        if (strcmp(c->trainable.at[i], "*") != 0 && zt_parameter_fits(v, &c->trainable.at[i], 1))
+            return !zt_parameter_fits(v, c->freeze.at, c->freeze.count);
     return false;
 }
 
 void zt_job_freeze(const struct zt_job *job, struct zt_graph *g) {
     for (int i = 0; i < g->value_count && job->adapter_count; i++) {
         struct zt_value *v = g->values[i];
-        if (v->origin != ZT_FROM_INITIALIZER || !v->trainable || is_named(job->config, v->name))
+        if (v->origin != ZT_FROM_INITIALIZER || !v->trainable || is_named(job->config, v))
             continue;
         v->trainable = false;
         v->why = "frozen: ztrain.lora trains adapters";

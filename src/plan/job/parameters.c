@@ -33,9 +33,9 @@ static void choose(const struct zt_config *c, struct zt_value *v) {
     }
     if (!v->trainable || c->lora.match.count) /* zt_job_freeze() does the rest */
         return;
-    if (zt_glob_any(c->freeze.at, c->freeze.count, v->name))
+    if (zt_parameter_fits(v, c->freeze.at, c->freeze.count))
         v->why = "frozen by ztrain.freeze";
-    else if (!zt_glob_any(c->trainable.at, c->trainable.count, v->name))
+    else if (!zt_parameter_fits(v, c->trainable.at, c->trainable.count))
         v->why = "not in ztrain.trainable";
     else
         return;

@@ -22,7 +22,7 @@ static bool fits_scale(const struct zt_job *job, const char *glob) {
 
 static bool fits_initializer(const struct zt_job *job, const struct zt_graph *g, const char *glob) {
     for (int v = 0; v < g->value_count; v++)
-        if (g->values[v]->origin == ZT_FROM_INITIALIZER && zt_glob(glob, g->values[v]->name))
+        if (g->values[v]->origin == ZT_FROM_INITIALIZER && zt_parameter_fits(g->values[v], &glob, 1))
             return true;
     return fits_adapter(job, glob) || fits_scale(job, glob);
 }

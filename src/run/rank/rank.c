@@ -319,6 +319,12 @@ static bool start_averages(struct zt_rank *r, struct zt_err *err) {
     return !r->plan->memory.averages || zt_rank_each_piece(r, ZT_READS_ALL | ZT_WRITES_STATES, start_average, r, err);
 }
 
+/* Whether a pattern matches a parameter by its name in the file or in the module it comes from. */
+static bool is_matched(const struct zt_graph *model, const char *pattern, const char *name) {
+    const int value = zt_graph_find(model, name);
+    return value >= 0 ? zt_parameter_fits(model->values[value], &pattern, 1) : zt_glob(pattern, name);
+}
+
 /* param_groups: the last group whose pattern matches is used. Where the schedule has lists of rates, a group's `lr`
  * does not apply; where it lowers each group's rate, the factor is relative to that. */
 static void make_groups(struct zt_rank *r) {
@@ -334,7 +340,7 @@ static void make_groups(struct zt_rank *r) {
             lr = r->row->rate(&c->optimizer, r->plan->tensors.matrices[t].rows > 0);
         r->tensor_decay[t] = c->optimizer.weight_decay;
         for (int i = 0; i < c->group_count; i++) {
-            if (!zt_glob(c->groups[i].match, flat->tensors[t].name))
+            if (!is_matched(r->plan->job->model->graph, c->groups[i].match, flat->tensors[t].name))
                 continue;
             r->tensor_group[t] = by_group ? i + 1 : 0;
             if (!isnan(c->groups[i].lr))

@@ -1,0 +1,100 @@
+/* Parameters that a node reads outside of their module, as in
+ *
+ *     with torch.no_grad():
+ *         h = self.backbone(x)
+ *
+ * dynamo's exporter inlines the block. The file does not say that no gradient passes it, but the nodes lose the modules
+ * that were entered inside: they have those around the block alone.
+ *
+ *     outside of a block    ": Net/backbone: Sequential/backbone.0: Linear/linear: aten.linear.default"
+ * backbone.0.weight inside                ": Net/linear: aten.linear.default" backbone.0.weight
+ *
+ * A module that reads the weights of a child itself, F.linear(x, self.qkv.weight), looks the same, so that one weight
+ * must be of a module further down. PyTorch's own modules read weights so, and have no such block. */
+#include "graph/passes/trainable/trainable.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+/* The innermost module of a namespace, without the operation at its end: its name, "" for the network, and its class.
+ * Returns false where there is none. */
+static bool read_module(const char *namespace, const char **name, size_t *length, const char **class) {
+    const char *end = strrchr(namespace, '/'), *start = end;
+    while (start && start > namespace && start[-1] != '/')
+        start--;
+    const char *colon = start ? strstr(start, ": ") : NULL;
+    if (!colon || colon > end)
+        return false;
+    *name = start;
+    *length = (size_t)(colon - start);
+    *class = colon + 2;
+    return true;
+}
+
+/* The number of modules from `module` down to the one that holds the parameter; 0: it is not below. */
+static int levels_below(const char *parameter, const char *module, size_t length) {
+    int levels = 0;
+    if (length && (strncmp(parameter, module, length) != 0 || parameter[length] != '.'))
+        return 0;
+    for (const char *at = parameter + (length ? length + 1 : 0); (at = strchr(at, '.')); at++)
+        levels++;
+    return levels;
+}
+
+static const char *name_of(const struct zt_value *v) {
+    return v->sources ? v->sources[0] : v->name;
+}
+
+/* How far below the module of a node the parameters are that it reads, the largest of levels_below(), or of one
+ * `parameter` alone (-1: all). 0 in a module of PyTorch's own. */
+static int reaches(const struct zt_graph *g, const struct zt_node *n, int parameter) {
+    const char *module, *class;
+    size_t length;
+    int most = 0;
+    if (!n->torch_namespace || !read_module(n->torch_namespace, &module, &length, &class) ||
+        strncmp(class, "torch.nn.", 9) == 0)
+        return 0;
+    for (int k = 0; k < n->in_count; k++) {
+        const struct zt_value *v = n->in[k] >= 0 ? g->values[n->in[k]] : NULL;
+        if (!v || v->origin != ZT_FROM_INITIALIZER || (parameter >= 0 && n->in[k] != parameter))
+            continue;
+        const int levels = levels_below(name_of(v), module, length);
+        most = levels > most ? levels : most;
+    }
+    return most;
+}
+
+/* Whether another node of the same module reads parameters from further down. */
+static bool has_deeper(const struct zt_graph *g, const struct zt_node *like) {
+    const char *module, *other, *class;
+    size_t length, also;
+    read_module(like->torch_namespace, &module, &length, &class);
+    for (int i = 0; i < g->node_count; i++)
+        if (reaches(g, g->nodes[i], -1) > 1 && read_module(g->nodes[i]->torch_namespace, &other, &also, &class) &&
+            length == also && strncmp(module, other, length) == 0)
+            return true;
+    return false;
+}
+
+bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_value *v) {
+    const struct zt_graph *g = model->graph;
+    const struct zt_node *reader = NULL;
+    const int id = zt_graph_find(g, v->name);
+    int most = 0;
+    if (id < 0 || !model->torch_signature || !strchr(name_of(v), '.'))
+        return false;
+    for (int i = 0; i < g->node_count; i++) {
+        bool reads = false;
+        for (int k = 0; k < g->nodes[i]->in_count; k++)
+            reads |= g->nodes[i]->in[k] == id;
+        if (!reads)
+            continue;
+        const int levels = reaches(g, g->nodes[i], id);
+        if (!levels)
+            return false;
+        most = levels > most ? levels : most;
+        reader = g->nodes[i];
+    }
+    return most > 1 || (most && has_deeper(g, reader));
+}
