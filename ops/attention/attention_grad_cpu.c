@@ -13,7 +13,7 @@
 struct side {
     struct zt_panel panel;
     float *q, *dy, *dq;         /* [size][query] */
-    float *weight, *score_grad; /* p and ds, [ZT_KEYS][query] */
+    float *weight, *score_grad; /* p and ds, [ZT_KEYS][query], adjacent to those of the next panel */
     float max[ZT_MOST_COLS], inverse[ZT_MOST_COLS], delta[ZT_MOST_COLS];
     int64_t keys; /* rows of the block of keys that the panel sees, 0: none */
     bool any;     /* dq holds something */
@@ -38,13 +38,15 @@ static int64_t lay_out(const struct zt_attention_plan *plan, float *base, struct
     b->k = zt_attention_take(base, &used, zt_attention_packed(plan, a->keys, a->size, plan->rows));
     b->v = zt_attention_take(base, &used, zt_attention_packed(plan, a->keys, a->v_size, plan->rows));
     b->k_columns = zt_attention_take(base, &used, zt_attention_packed(plan, a->size, a->keys, plan->rows));
+    float *weight = zt_attention_take(base, &used, plan->panels * tile);
+    float *score_grad = zt_attention_take(base, &used, plan->panels * tile);
     for (int i = 0; i < plan->panels; i++) {
         struct side *s = &b->side[i];
         s->q = zt_attention_take(base, &used, zt_attention_words(plan, a->size) * plan->cols);
         s->dq = zt_attention_take(base, &used, a->size * plan->cols);
         s->dy = zt_attention_take(base, &used, zt_attention_words(plan, a->v_size) * plan->cols);
-        s->weight = zt_attention_take(base, &used, tile);
-        s->score_grad = zt_attention_take(base, &used, tile);
+        s->weight = base ? weight + i * tile : NULL;
+        s->score_grad = base ? score_grad + i * tile : NULL;
     }
     b->q = zt_attention_take(base, &used, zt_attention_packed(plan, a->size, rows, plan->cols));
     b->dy = zt_attention_take(base, &used, zt_attention_packed(plan, a->v_size, rows, plan->cols));
@@ -114,10 +116,8 @@ static void begin_side(struct backward *b, struct side *s, int64_t first) {
     const struct zt_attention_job *j = &b->job;
     s->panel = zt_attention_panel(j, first);
     s->any = false;
-    if (s->panel.count <= plan->cols / 2) { /* columns that the products leave */
-        memset(s->weight, 0, (size_t)(ZT_KEYS * plan->cols) * sizeof(float));
+    if (plan->gemm->depths == 2) /* the last word of an odd number of queries has a number more */
         memset(s->score_grad, 0, (size_t)(ZT_KEYS * plan->cols) * sizeof(float));
-    }
     zt_attention_pack_panel(plan, &s->panel, input(b, ZT_Q, &a->q, j->head), a->q.row, a->size, s->q);
     zt_attention_pack_panel(plan, &s->panel, input(b, ZT_ATTENTION_INS + ZT_Y, &a->y, j->head), a->y.row, a->v_size,
                             s->dy);
@@ -165,8 +165,8 @@ static void side_block(struct backward *b, struct side *s, int64_t at, int64_t k
         &s->panel, k, s->q, s->keys, a->size, a->size, (float)a->scale, false, s->weight
     };
     struct zt_panel_product grads = { &s->panel, v, s->dy, s->keys, a->v_size, a->v_size, 1, false, s->score_grad };
-    zt_attention_multiply(plan, &scores);
-    zt_attention_multiply(plan, &grads);
+    zt_attention_multiply(&b->job, &scores);
+    zt_attention_multiply(&b->job, &grads);
     plan->kernels->differentiate(&tile, s->max, s->inverse, s->delta, s->score_grad, b->slope);
     struct zt_heads mask = mask_gradient(a);
     float *dmask = output(b, ZT_DMASK, &mask, b->job.head);
@@ -186,18 +186,25 @@ struct key_product {
     int64_t y_row; /* elements from one row of y to the next */
 };
 
-/* Adds the product for panels [from, end) and `keys` keys. */
-static void add_rows(struct backward *b, const struct key_product *p, int from, int end, int64_t keys) {
+/* Packs the product's left side, for panels [from, end) and `keys` keys. */
+static void pack_left(struct backward *b, const struct key_product *p, int from, int end, int64_t keys) {
     const struct zt_attention_plan *plan = b->job.plan;
-    const int64_t rows = zt_attention_words(plan, (int64_t)plan->panels * plan->cols),
-                  cols = zt_attention_words(plan, plan->cols), depth = (end - from) * cols;
+    const int64_t cols = zt_attention_words(plan, plan->cols), depth = (end - from) * cols;
     for (int i = from; i < end; i++)
         for (int64_t r = 0; r < keys; r += plan->rows) {
             const float *left = p->weights ? b->side[i].weight : b->side[i].score_grad;
             plan->gemm->pack_rows(left + r * plan->cols, plan->cols, 1, zt_min_int(plan->rows, keys - r), plan->cols,
                                   b->left + r * depth + (i - from) * cols * plan->rows);
         }
+}
+
+/* Adds the product for panels [from, end) and `keys` keys. Whole tiles read floats of the left side where they are. */
+static void add_rows(struct backward *b, const struct key_product *p, int from, int end, int64_t keys) {
+    const struct zt_attention_plan *plan = b->job.plan;
+    const int64_t rows = zt_attention_words(plan, (int64_t)plan->panels * plan->cols),
+                  cols = zt_attention_words(plan, plan->cols), depth = (end - from) * cols;
     const int64_t queries = depth - cols + zt_attention_words(plan, b->side[end - 1].panel.count); /* the rest: zeros */
+    const bool in_place = plan->gemm->depths == 1 && p->size % plan->cols == 0;
     struct zt_simd_gemm_tiles t = { .a = b->left,
                                     .a_step = plan->rows * depth,
                                     .b_row = plan->cols,
@@ -206,7 +213,14 @@ static void add_rows(struct backward *b, const struct key_product *p, int from, 
                                     .y_row = p->y_row,
                                     .alpha = p->alpha,
                                     .add = 1 };
+    if (in_place) {
+        t.a = p->weights ? b->side[from].weight : b->side[from].score_grad;
+        t.a_step = (int64_t)ZT_KEYS * plan->cols;
+        t.a_panels = true;
+    } else
+        pack_left(b, p, from, end, keys);
     for (int64_t c = 0; c < p->size; c += plan->cols) {
+        t.ahead[0] = zt_attention_fetch(&b->job, zt_ceil_div(keys, plan->rows));
         t.b = p->right + c * rows + from * cols * plan->cols;
         t.cols = (int)zt_min_int(plan->cols, p->size - c);
         t.y = p->y + c;
@@ -254,7 +268,7 @@ static void key_block(struct backward *b, int64_t at, int64_t keys) {
         const float *k = b->k_columns + zt_attention_words(plan, at) * plan->rows,
                     *ds = zt_attention_right(plan, s->score_grad, s->keys, b->right);
         struct zt_panel_product dq = { &s->panel, k, ds, a->size, s->keys, a->keys, (float)a->scale, s->any, s->dq };
-        zt_attention_multiply(plan, &dq);
+        zt_attention_multiply(&b->job, &dq);
         s->any = true;
     }
 }
@@ -297,6 +311,30 @@ static void give_rows(const struct backward *b, const struct zt_heads *of, const
         zt_attention_give(plan->dtype, from + i * size, size, zt_element(to, zt_dtype_bytes(plan->dtype), i * of->row));
 }
 
+/* Fetches rows of a head; none where a gradient is not asked for. */
+static void fetch_rows(struct backward *b, const void *first, const struct zt_heads *of, int64_t rows, int64_t size) {
+    if (first)
+        zt_attention_fetch_rows(&b->job, first, of->row, rows, size);
+}
+
+/* Fetches what unit `unit` reads and writes, of its first head of queries. */
+static void fetch_unit(struct backward *b, int64_t unit) {
+    const struct zt_attention *a = &b->job.plan->a;
+    const int64_t kv_head = unit % a->kv_heads, head = kv_head * (a->heads / a->kv_heads);
+    const struct backward next = { .job = { .call = b->job.call, .plan = b->job.plan, .batch = unit / a->kv_heads } };
+    if (next.job.batch == a->batch)
+        return;
+    fetch_rows(b, output(&next, ZT_DQ, &a->q, head), &a->q, a->queries, a->size);
+    fetch_rows(b, input(&next, ZT_SAVED_Y, &a->y, head), &a->y, a->queries, a->v_size);
+    fetch_rows(b, input(&next, ZT_ATTENTION_INS + ZT_Y, &a->y, head), &a->y, a->queries, a->v_size);
+    fetch_rows(b, input(&next, ZT_Q, &a->q, head), &a->q, a->queries, a->size);
+    fetch_rows(b, output(&next, a->v.tensor, &a->v, kv_head), &a->v, a->keys, a->v_size);
+    fetch_rows(b, output(&next, a->k.tensor, &a->k, kv_head), &a->k, a->keys, a->size);
+    fetch_rows(b, input(&next, a->v.tensor, &a->v, kv_head), &a->v, a->keys, a->v_size);
+    fetch_rows(b, input(&next, a->k.tensor, &a->k, kv_head), &a->k, a->keys, a->size);
+    zt_attention_fetch_beside(&b->job, a->heads / a->kv_heads, 4); /* s, dp, and rows of dk and dv */
+}
+
 static void backward_unit(void *arg, int64_t unit) {
     const struct zt_call *call = arg;
     const struct zt_attention_plan *plan = call->state;
@@ -309,6 +347,7 @@ static void backward_unit(void *arg, int64_t unit) {
     plan->given->pack_rows(k, a->k.row, 1, a->keys, a->size, b.k);
     plan->given->pack_rows(v, a->v.row, 1, a->keys, a->v_size, b.v);
     plan->given->pack_rows(k, 1, a->k.row, a->size, a->keys, b.k_columns);
+    fetch_unit(&b, unit + 1);
     int64_t k_row, v_row;
     float *dk = sums(&b, &a->k, a->size, &k_row), *dv = sums(&b, &a->v, a->v_size, &v_row);
     clear_rows(dk, a->keys, k_row, a->size);
