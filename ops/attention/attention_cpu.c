@@ -181,9 +181,11 @@ struct zt_panel zt_attention_panel(const struct zt_attention_job *j, int64_t fir
     const struct zt_attention_plan *plan = j->plan;
     struct zt_panel p = { .first = first, .count = (int)zt_min_int(plan->cols, plan->a.queries - first) };
     p.least = plan->a.keys;
+    const bool alike = !plan->a.causal && plan->a.left < 0 && plan->a.right < 0; /* all queries see the same keys */
+    int64_t from = 0, to = 0;
     for (int i = 0; i < p.count; i++) {
-        int64_t from, to;
-        zt_attention_visible(j->call, &plan->a, j->batch, first + i, &from, &to);
+        if (i == 0 || !alike)
+            zt_attention_visible(j->call, &plan->a, j->batch, first + i, &from, &to);
         p.from[i] = (int32_t)from;
         p.to[i] = (int32_t)to;
         if (from < to) {

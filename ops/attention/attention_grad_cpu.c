@@ -24,12 +24,20 @@ struct backward {
     float *k, *v, *k_columns; /* packed rows of k, v and k^T */
     struct side side[ZT_PANELS];
     int sides;
-    float *q, *dy;  /* rows of the block of queries as right sides: [panel of columns][row][column] */
-    float *left;    /* packed rows of p^T or ds^T: [tile of keys][row of the block][key] */
-    float *right;   /* ds as a right side */
-    float *dk, *dv; /* sums of bfloat16 tensors in float, [keys][size]; others are summed in place */
+    /* what is not read in place: */
+    float *q, *dy; /* rows of the block of queries as right sides: [panel of columns][row][column] */
+    float *left;   /* packed rows of p^T or ds^T: [tile of keys][row of the block][key] */
+
+    float *right;    /* ds as a right side */
+    float *dk, *dv;  /* sums of bfloat16 tensors in float, [keys][size]; others are summed in place */
+    int64_t written; /* rows of them that hold sums */
     float *y, *slope;
 };
+
+/* Whether the products of dk or dv with whole tiles of `size` columns read floats where they are. */
+static bool in_place(const struct zt_attention_plan *plan, int64_t size) {
+    return plan->gemm->depths == 1 && size % plan->cols == 0;
+}
 
 static int64_t lay_out(const struct zt_attention_plan *plan, float *base, struct backward *b) {
     const struct zt_attention *a = &plan->a;
@@ -48,9 +56,12 @@ static int64_t lay_out(const struct zt_attention_plan *plan, float *base, struct
         s->weight = base ? weight + i * tile : NULL;
         s->score_grad = base ? score_grad + i * tile : NULL;
     }
-    b->q = zt_attention_take(base, &used, zt_attention_packed(plan, a->size, rows, plan->cols));
-    b->dy = zt_attention_take(base, &used, zt_attention_packed(plan, a->v_size, rows, plan->cols));
-    b->left = zt_attention_take(base, &used, ZT_KEYS * zt_attention_words(plan, rows));
+    if (!in_place(plan, a->size))
+        b->q = zt_attention_take(base, &used, zt_attention_packed(plan, a->size, rows, plan->cols));
+    if (!in_place(plan, a->v_size))
+        b->dy = zt_attention_take(base, &used, zt_attention_packed(plan, a->v_size, rows, plan->cols));
+    if (!in_place(plan, a->size) || !in_place(plan, a->v_size))
+        b->left = zt_attention_take(base, &used, ZT_KEYS * zt_attention_words(plan, rows));
     if (plan->dtype != ZT_FLOAT) {
         b->right = zt_attention_take(base, &used, zt_attention_words(plan, ZT_KEYS) * plan->cols);
         b->dk = zt_attention_take(base, &used, a->keys * a->size);
@@ -176,12 +187,14 @@ static void side_block(struct backward *b, struct side *s, int64_t at, int64_t k
         plan->kernels->multiply(s->keys, b->slope, s->score_grad);
 }
 
-/* A product that adds to dk or dv of a block of keys: y [keys][size] += alpha left right. */
+/* A product for dk or dv of a block of keys: y [keys][size] (+)= alpha left right. */
 struct key_product {
     bool weights;       /* left: p, else ds */
-    const float *right; /* dy or q, packed */
     int64_t size;       /* columns */
+    const float *right; /* dy or q of the block of queries, packed or where they are */
+    int64_t row, step;  /* from one row of it to the next; panel c / cols of columns begins at c step */
     float alpha;
+    bool add; /* else y = */
     float *y;
     int64_t y_row; /* elements from one row of y to the next */
 };
@@ -198,22 +211,20 @@ static void pack_left(struct backward *b, const struct key_product *p, int from,
         }
 }
 
-/* Adds the product for panels [from, end) and `keys` keys. Whole tiles read floats of the left side where they are. */
-static void add_rows(struct backward *b, const struct key_product *p, int from, int end, int64_t keys) {
+/* Computes the product for panels [from, end) and `keys` keys. */
+static void multiply_keys(struct backward *b, const struct key_product *p, int from, int end, int64_t keys) {
     const struct zt_attention_plan *plan = b->job.plan;
-    const int64_t rows = zt_attention_words(plan, (int64_t)plan->panels * plan->cols),
-                  cols = zt_attention_words(plan, plan->cols), depth = (end - from) * cols;
+    const int64_t cols = zt_attention_words(plan, plan->cols), depth = (end - from) * cols;
     const int64_t queries = depth - cols + zt_attention_words(plan, b->side[end - 1].panel.count); /* the rest: zeros */
-    const bool in_place = plan->gemm->depths == 1 && p->size % plan->cols == 0;
     struct zt_simd_gemm_tiles t = { .a = b->left,
                                     .a_step = plan->rows * depth,
-                                    .b_row = plan->cols,
+                                    .b_row = p->row,
                                     .depth = queries,
                                     .rows = keys,
                                     .y_row = p->y_row,
                                     .alpha = p->alpha,
-                                    .add = 1 };
-    if (in_place) {
+                                    .add = p->add };
+    if (in_place(plan, p->size)) {
         t.a = p->weights ? b->side[from].weight : b->side[from].score_grad;
         t.a_step = (int64_t)ZT_KEYS * plan->cols;
         t.a_panels = true;
@@ -221,11 +232,16 @@ static void add_rows(struct backward *b, const struct key_product *p, int from, 
         pack_left(b, p, from, end, keys);
     for (int64_t c = 0; c < p->size; c += plan->cols) {
         t.ahead[0] = zt_attention_fetch(&b->job, zt_ceil_div(keys, plan->rows));
-        t.b = p->right + c * rows + from * cols * plan->cols;
+        t.b = p->right + c * p->step + from * cols * p->row;
         t.cols = (int)zt_min_int(plan->cols, p->size - c);
         t.y = p->y + c;
         plan->gemm->tiles(&t);
     }
+}
+
+static void clear_rows(float *to, int64_t rows, int64_t row, int64_t size) {
+    for (int64_t i = 0; to && i < rows; i++)
+        memset(to + i * row, 0, (size_t)size * sizeof *to);
 }
 
 /* Where dk or dv is summed, and its rows' distance; NULL where it is not asked for. */
@@ -234,6 +250,45 @@ static float *sums(const struct backward *b, const struct zt_heads *of, int64_t 
     float *to = output(b, of->tensor, of, b->job.kv_head);
     *row = b->dk ? size : of->row;
     return to && b->dk ? of == &a->k ? b->dk : b->dv : to;
+}
+
+/* Rows [from, end) of the sums become zeros. */
+static void clear_sums(const struct backward *b, int64_t from, int64_t end) {
+    const struct zt_attention *a = &b->job.plan->a;
+    int64_t k_row, v_row;
+    float *dk = sums(b, &a->k, a->size, &k_row), *dv = sums(b, &a->v, a->v_size, &v_row);
+    clear_rows(dk ? dk + from * k_row : NULL, end - from, k_row, a->size);
+    clear_rows(dv ? dv + from * v_row : NULL, end - from, v_row, a->v_size);
+}
+
+/* Whether rows [from, end) of the sums are added to; else they are written, and nothing was before. */
+static bool begin_rows(struct backward *b, int64_t from, int64_t end) {
+    const bool add = from < b->written;
+    if (end > b->written) {
+        clear_sums(b, b->written, add ? end : from);
+        b->written = end;
+    }
+    return add;
+}
+
+/* The product for dv, or that for dk, of the block of queries; without its sums. */
+static struct key_product product_of(const struct backward *b, bool weights) {
+    const struct zt_attention_plan *plan = b->job.plan;
+    const struct zt_attention *a = &plan->a;
+    const struct zt_heads *of = weights ? &a->y : &a->q;
+    struct key_product p = { .weights = weights,
+                             .size = weights ? a->v_size : a->size,
+                             .right = weights ? b->dy : b->q,
+                             .row = plan->cols,
+                             .step = zt_attention_words(plan, (int64_t)plan->panels * plan->cols),
+                             .alpha = weights ? 1 : (float)a->scale };
+    if (in_place(plan, p.size)) {
+        const float *rows = input(b, weights ? ZT_ATTENTION_INS + ZT_Y : ZT_Q, of, b->job.head);
+        p.right = rows + b->side[0].panel.first * of->row;
+        p.row = of->row;
+        p.step = 1;
+    }
+    return p;
 }
 
 static void key_block(struct backward *b, int64_t at, int64_t keys) {
@@ -249,17 +304,17 @@ static void key_block(struct backward *b, int64_t at, int64_t keys) {
     }
     if (from >= end)
         return;
-    struct key_product dv = { true, b->dy, a->v_size, 1, NULL, 0 },
-                       dk = { false, b->q, a->size, (float)a->scale, NULL, 0 };
+    struct key_product dv = product_of(b, true), dk = product_of(b, false);
     dv.y = sums(b, &a->v, a->v_size, &dv.y_row);
     dk.y = sums(b, &a->k, a->size, &dk.y_row);
+    dv.add = dk.add = begin_rows(b, at, at + keys);
     if (dv.y) {
         dv.y += at * dv.y_row;
-        add_rows(b, &dv, from, end, keys);
+        multiply_keys(b, &dv, from, end, keys);
     }
     if (dk.y) {
         dk.y += at * dk.y_row;
-        add_rows(b, &dk, from, end, keys);
+        multiply_keys(b, &dk, from, end, keys);
     }
     for (int i = from; i < end; i++) {
         struct side *s = &b->side[i];
@@ -283,8 +338,10 @@ static void query_block(struct backward *b, int64_t first) {
         least = zt_min_int(least, s->panel.least);
         most = zt_max_int(most, s->panel.most);
     }
-    pack_right(b, input(b, ZT_Q, &a->q, b->job.head), a->q.row, first, a->size, b->q);
-    pack_right(b, input(b, ZT_ATTENTION_INS + ZT_Y, &a->y, b->job.head), a->y.row, first, a->v_size, b->dy);
+    if (!in_place(plan, a->size))
+        pack_right(b, input(b, ZT_Q, &a->q, b->job.head), a->q.row, first, a->size, b->q);
+    if (!in_place(plan, a->v_size))
+        pack_right(b, input(b, ZT_ATTENTION_INS + ZT_Y, &a->y, b->job.head), a->y.row, first, a->v_size, b->dy);
     for (int64_t at = least; at < most; at += ZT_KEYS)
         key_block(b, at, zt_min_int(ZT_KEYS, most - at));
     void *dq = output(b, ZT_DQ, &a->q, b->job.head);
@@ -297,11 +354,6 @@ static void query_block(struct backward *b, int64_t first) {
 }
 
 /* ---- units ---- */
-
-static void clear_rows(float *to, int64_t rows, int64_t row, int64_t size) {
-    for (int64_t i = 0; to && i < rows; i++)
-        memset(to + i * row, 0, (size_t)size * sizeof *to);
-}
 
 /* Stores the sums of a gradient, where it is asked for. */
 static void give_rows(const struct backward *b, const struct zt_heads *of, const float *from, int64_t size) {
@@ -348,19 +400,16 @@ static void backward_unit(void *arg, int64_t unit) {
     plan->given->pack_rows(v, a->v.row, 1, a->keys, a->v_size, b.v);
     plan->given->pack_rows(k, 1, a->k.row, a->size, a->keys, b.k_columns);
     fetch_unit(&b, unit + 1);
-    int64_t k_row, v_row;
-    float *dk = sums(&b, &a->k, a->size, &k_row), *dv = sums(&b, &a->v, a->v_size, &v_row);
-    clear_rows(dk, a->keys, k_row, a->size);
-    clear_rows(dv, a->keys, v_row, a->v_size);
     for (b.job.head = kv_head * group; b.job.head < (kv_head + 1) * group; b.job.head++) {
         struct zt_heads mask = mask_gradient(a);
         clear_rows(output(&b, ZT_DMASK, &mask, b.job.head), a->queries, a->mask_length, a->mask_length);
         for (int64_t first = 0; first < a->queries; first += (int64_t)plan->panels * plan->cols)
             query_block(&b, first);
     }
+    clear_sums(&b, b.written, a->keys);
     if (b.dk) {
-        give_rows(&b, &a->k, dk, a->size);
-        give_rows(&b, &a->v, dv, a->v_size);
+        give_rows(&b, &a->k, b.dk, a->size);
+        give_rows(&b, &a->v, b.dv, a->v_size);
     }
 }
 
