@@ -112,19 +112,67 @@ void zt_attention_store_panel(const struct zt_attention_job *j, const struct zt_
     }
 }
 
-void zt_attention_multiply(const struct zt_attention_plan *plan, const struct zt_panel_product *p) {
-    plan->gemm->tiles(
-        &(struct zt_simd_gemm_tiles){ .a = p->a,
-                                      .b = p->b,
-                                      .a_step = plan->rows * zt_attention_words(plan, p->length),
-                                      .b_row = plan->cols,
-                                      .depth = zt_attention_words(plan, p->depth),
-                                      .rows = p->rows,
-                                      .cols = p->panel->count <= plan->cols / 2 ? plan->cols / 2 : plan->cols,
-                                      .y = p->y,
-                                      .y_row = plan->cols,
-                                      .alpha = p->alpha,
-                                      .add = p->add });
+/* Columns of a panel that its products write: its queries where they are few, half a panel, or all. */
+static int width_of(const struct zt_attention_plan *plan, int queries) {
+    if (queries <= plan->gemm->few)
+        return queries;
+    return queries <= plan->cols / 2 ? plan->cols / 2 : plan->cols;
+}
+
+void zt_attention_multiply(struct zt_attention_job *j, const struct zt_panel_product *p) {
+    const struct zt_attention_plan *plan = j->plan;
+    plan->gemm->tiles(&(struct zt_simd_gemm_tiles){
+        .a = p->a,
+        .b = p->b,
+        .a_step = plan->rows * zt_attention_words(plan, p->length),
+        .b_row = plan->cols,
+        .depth = zt_attention_words(plan, p->depth),
+        .rows = p->rows,
+        .cols = width_of(plan, p->panel->count),
+        .y = p->y,
+        .y_row = plan->cols,
+        .alpha = p->alpha,
+        .add = p->add,
+        .ahead = { zt_attention_fetch(j, zt_ceil_div(p->rows, plan->rows)) },
+    });
+}
+
+/* ---- rows of the next unit ---- */
+
+void zt_attention_fetch_rows(struct zt_attention_job *j, const void *first, int64_t row, int64_t count, int64_t size) {
+    struct zt_attention_ahead *a = &j->ahead;
+    const int64_t bytes = (int64_t)zt_dtype_bytes(j->plan->dtype);
+    if (a->count == ZT_AHEAD)
+        return;
+    a->rows[a->count] = (struct zt_simd_gemm_ahead){ .at = first, .step = row * bytes, .rows = count };
+    a->lines[a->count++] = count * zt_ceil_div(size * bytes, ZT_GEMM_LINE);
+}
+
+void zt_attention_fetch_beside(struct zt_attention_job *j, int64_t heads, int times) {
+    const struct zt_attention_plan *plan = j->plan;
+    const struct zt_attention *all = &plan->a;
+    struct zt_attention_ahead *a = &j->ahead;
+    const int64_t panels = heads * zt_ceil_div(all->queries, plan->cols);
+    const int64_t tiles = times * zt_ceil_div(all->keys, plan->rows) +
+                          zt_ceil_div(all->v_size, plan->rows) * zt_ceil_div(all->keys, ZT_KEYS);
+    int64_t lines = 0;
+    for (int i = 0; i < a->count; i++)
+        lines += a->lines[i];
+    if (lines * ZT_GEMM_LINE > ZT_AHEAD_BYTES)
+        a->count = 0;
+    a->each = zt_ceil_div(lines * (all->causal ? 2 : 1), panels * tiles);
+}
+
+struct zt_simd_gemm_ahead *zt_attention_fetch(struct zt_attention_job *j, int64_t tiles) {
+    struct zt_attention_ahead *a = &j->ahead;
+    while (a->count > 0 && a->lines[a->count - 1] <= 0)
+        a->count--;
+    if (a->count == 0)
+        return NULL;
+    struct zt_simd_gemm_ahead *rows = &a->rows[a->count - 1];
+    rows->each = zt_min_int(a->each, zt_ceil_div(a->lines[a->count - 1], tiles));
+    a->lines[a->count - 1] -= rows->each * tiles;
+    return rows;
 }
 
 /* ---- panels of queries and their bias ---- */
@@ -133,9 +181,11 @@ struct zt_panel zt_attention_panel(const struct zt_attention_job *j, int64_t fir
     const struct zt_attention_plan *plan = j->plan;
     struct zt_panel p = { .first = first, .count = (int)zt_min_int(plan->cols, plan->a.queries - first) };
     p.least = plan->a.keys;
+    const bool alike = !plan->a.causal && plan->a.left < 0 && plan->a.right < 0; /* all queries see the same keys */
+    int64_t from = 0, to = 0;
     for (int i = 0; i < p.count; i++) {
-        int64_t from, to;
-        zt_attention_visible(j->call, &plan->a, j->batch, first + i, &from, &to);
+        if (i == 0 || !alike)
+            zt_attention_visible(j->call, &plan->a, j->batch, first + i, &from, &to);
         p.from[i] = (int32_t)from;
         p.to[i] = (int32_t)to;
         if (from < to) {
@@ -168,7 +218,9 @@ bool zt_attention_tile(const struct zt_attention_job *j, const struct zt_panel *
     const struct zt_attention *a = &plan->a;
     const struct zt_view *mask = j->call->in_count > ZT_MASK ? &j->call->in[ZT_MASK] : NULL;
     bool all = !panel->masked && panel->from[0] <= first && first + keys <= panel->to[0];
-    *tile = (struct zt_score_tile){ .score = score, .first = first, .keys = keys, .softcap = (float)a->softcap };
+    *tile = (struct zt_score_tile){
+        .score = score, .count = panel->count, .first = first, .keys = keys, .softcap = (float)a->softcap
+    };
     tile->seen[0] = all ? NULL : panel->from;
     tile->seen[1] = panel->to;
     if (!mask || !mask->data)
@@ -289,18 +341,38 @@ static void forward_block(struct forward *f, int64_t first) {
             const float *k = f->k + at * zt_attention_words(plan, a->size);
             struct zt_panel_product scores = { &panel[i],       k,     f->q[i], keys, a->size, a->size,
                                                (float)a->scale, false, f->score };
-            zt_attention_multiply(plan, &scores);
+            zt_attention_multiply(&f->job, &scores);
             if (plan->kernels->exp_scores(&tile, f->max[i], f->sum[i], correct) && any[i])
                 plan->kernels->scale(a->v_size, correct, f->y[i]);
             const float *v = f->v + zt_attention_words(plan, at) * plan->rows,
                         *weight = zt_attention_right(plan, f->score, keys, f->weight);
             struct zt_panel_product values = { &panel[i], v, weight, a->v_size, keys, a->keys, 1, any[i], f->y[i] };
-            zt_attention_multiply(plan, &values);
+            zt_attention_multiply(&f->job, &values);
             any[i] = true;
         }
     }
     for (int i = 0; i < count; i++)
         finish_panel(f, i, &panel[i], any[i]);
+}
+
+/* Fetches k, v and the first q of unit `unit`. */
+static void fetch_unit(struct forward *f, int64_t unit) {
+    const struct zt_attention_plan *plan = f->job.plan;
+    const struct zt_attention *a = &plan->a;
+    const struct zt_call *call = f->job.call;
+    const struct zt_attention_job next = { .call = call, .plan = plan, .batch = unit / plan->parts / a->kv_heads };
+    const int64_t kv_head = unit / plan->parts % a->kv_heads, group = a->heads / a->kv_heads;
+    if (next.batch == a->batch)
+        return;
+    const void *q = zt_attention_head(&next, &call->in[ZT_Q], &a->q, kv_head * group),
+               *k = zt_attention_head(&next, &call->in[a->k.tensor], &a->k, kv_head),
+               *v = zt_attention_head(&next, &call->in[a->v.tensor], &a->v, kv_head);
+    zt_attention_fetch_rows(&f->job, zt_attention_head(&next, &call->out[0], &a->y, kv_head * group), a->y.row,
+                            a->queries, a->v_size);
+    zt_attention_fetch_rows(&f->job, q, a->q.row, a->queries, a->size);
+    zt_attention_fetch_rows(&f->job, v, a->v.row, a->keys, a->v_size);
+    zt_attention_fetch_rows(&f->job, k, a->k.row, a->keys, a->size);
+    zt_attention_fetch_beside(&f->job, zt_ceil_div(group, plan->parts), 1);
 }
 
 static void forward_unit(void *arg, int64_t unit) {
@@ -312,12 +384,12 @@ static void forward_unit(void *arg, int64_t unit) {
     f.job.kv_head = unit / plan->parts % a->kv_heads;
     f.job.batch = unit / plan->parts / a->kv_heads;
     lay_out(plan, (float *)call->workspace + zt_parallel_thread() * plan->elems, &f);
-    memset(f.score, 0, (size_t)(ZT_KEYS * plan->cols) * sizeof(float)); /* columns that a narrow panel leaves */
     const void *k = zt_attention_head(&f.job, &call->in[a->k.tensor], &a->k, f.job.kv_head),
                *v = zt_attention_head(&f.job, &call->in[a->v.tensor], &a->v, f.job.kv_head);
     plan->given->pack_rows(k, a->k.row, 1, a->keys, a->size, f.k);
     plan->given->pack_rows(v, 1, a->v.row, a->v_size, a->keys, f.v);
     int64_t blocks = zt_ceil_div(a->queries, step), all = group * blocks;
+    fetch_unit(&f, unit + 1);
     for (int64_t i = all * part / plan->parts; i < all * (part + 1) / plan->parts; i++) {
         f.job.head = f.job.kv_head * group + i / blocks;
         forward_block(&f, i % blocks * step);

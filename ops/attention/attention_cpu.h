@@ -23,9 +23,11 @@
 #include "ops/kernel/tile.h"
 
 enum {
-    ZT_PANELS = 5,     /* of a block of queries, at most */
-    ZT_KEYS = 96,      /* of a block: rows of whole tiles in every width */
-    ZT_MOST_COLS = 32, /* of a panel */
+    ZT_PANELS = 5,              /* of a block of queries, at most */
+    ZT_KEYS = 96,               /* of a block: rows of whole tiles in every width */
+    ZT_MOST_COLS = 32,          /* of a panel */
+    ZT_AHEAD = 8,               /* tensors that are fetched for the next unit, at most */
+    ZT_AHEAD_BYTES = 512 << 10, /* of them, at most: they and this unit's stay in a second cache of 1 MB */
 };
 
 struct zt_attention_plan {
@@ -41,6 +43,15 @@ struct zt_attention_plan {
     int64_t elems;  /* floats of workspace per thread */
 };
 
+/* Rows of the next unit, which are fetched into the second cache beside the products of this one: they are strided, so
+ * that the processor does not fetch them by itself. */
+struct zt_attention_ahead {
+    struct zt_simd_gemm_ahead rows[ZT_AHEAD];
+    int64_t lines[ZT_AHEAD]; /* that are left */
+    int count;
+    int64_t each; /* lines beside a tile */
+};
+
 /* One unit of work. */
 struct zt_attention_job {
     const struct zt_call *call;
@@ -48,6 +59,7 @@ struct zt_attention_job {
     int64_t batch, kv_head, head;
     float *bias, *rows; /* one tile of bias, and its rows before they are packed */
     float *stored;      /* one tile of a panel, transposed to rows */
+    struct zt_attention_ahead ahead;
 };
 
 /* A panel of queries from row `first` on. */
@@ -103,7 +115,14 @@ struct zt_panel_product {
     bool add;
     float *y;
 };
-void zt_attention_multiply(const struct zt_attention_plan *plan, const struct zt_panel_product *p);
+void zt_attention_multiply(struct zt_attention_job *j, const struct zt_panel_product *p);
+/* The lines that are fetched beside `tiles` tiles; NULL: none. */
+struct zt_simd_gemm_ahead *zt_attention_fetch(struct zt_attention_job *j, int64_t tiles);
+/* Adds `count` rows of `size` elements from `first` on, `row` elements apart, to what is fetched. */
+void zt_attention_fetch_rows(struct zt_attention_job *j, const void *first, int64_t row, int64_t count, int64_t size);
+/* Divides what was added among the tiles of the unit's products, whose scores are of `heads` heads, computed `times`
+ * times; nothing is fetched where it is too much. */
+void zt_attention_fetch_beside(struct zt_attention_job *j, int64_t heads, int times);
 
 /* The first row of a head. */
 static inline void *zt_attention_head(const struct zt_attention_job *j, const struct zt_view *of,

@@ -9,7 +9,8 @@
 
 struct zt_score_tile {
     float *score;           /* [keys][cols]: scale q k */
-    const float *bias;      /* the same; NULL: none */
+    int count;              /* queries; vectors of columns without one stay what they are */
+    const float *bias;      /* [keys][cols]; NULL: none */
     const int32_t *seen[2]; /* query c sees keys seen[0][c] <= key < seen[1][c]; NULL: all */
     int64_t first, keys;    /* of row 0; rows */
     float softcap;          /* 0: none */

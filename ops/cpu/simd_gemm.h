@@ -44,7 +44,9 @@ struct zt_simd_gemm_ahead {
 /* Tiles of y below each other, which tiles() computes from packed rows and one panel of packed columns. */
 struct zt_simd_gemm_tiles {
     const float *a, *b;
-    int64_t a_step;       /* from one panel of packed rows to the next */
+    int64_t a_step; /* from one panel of packed rows to the next */
+    int a_panels;   /* a is [panel of `cols` of the depth][row][cols] instead, panels a_step apart, of whole tiles;
+                     * cols is the kernel's, and so is the product's */
     int64_t b_row, depth; /* from one row of b to the next; words of the depth */
     int64_t rows;         /* of y */
     int cols;             /* of y, at most the kernel's */
@@ -59,6 +61,7 @@ struct zt_simd_gemm_tiles {
 
 struct zt_simd_gemm_kernel {
     int rows, cols;
+    int few;    /* columns up to which tiles() takes one by one, for less than half a tile of them costs */
     int depths; /* in a packed word of 32 bits: 1 float, or 2 of bfloat16 */
     int bytes;  /* of an element of a and b */
     /* to[k][l] = from[l * step + k * next] for l < count, any number, panel by panel; 0 up to `rows` (`cols`) */

@@ -74,6 +74,7 @@ __attribute__((always_inline)) static inline void side_by_side_float(const float
 #define MM(id)       _mm512_##id
 #define WIDE         __m512
 #define WORDS(p)     _mm512_loadu_ps(p)
+#define ROW_WORDS(p) ((FLOATS)_mm512_maskz_loadu_ps((1 << ROWS) - 1, p))
 #define DEPTHS       1
 #define NAME(id)     id##_16
 #include "ops/cpu/simd_gemm.inc"
@@ -88,6 +89,7 @@ __attribute__((always_inline)) static inline void side_by_side_float(const float
 #define MM(id)       _mm256_##id
 #define WIDE         __m256
 #define WORDS(p)     _mm256_loadu_ps(p)
+#define ROW_WORDS(p) ((FLOATS)_mm256_maskload_ps(p, _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)))
 #define DEPTHS       1
 #define NAME(id)     id##_8
 #include "ops/cpu/simd_gemm.inc"
@@ -121,6 +123,7 @@ BFLOAT static inline void side_by_side_bfloat(const float *from, int64_t next, i
 #define MM(id)       _mm512_##id
 #define WIDE         __m512
 #define WORDS(p)     ((__m512)_mm512_cvtne2ps_pbh(_mm512_loadu_ps((p) + 16), _mm512_loadu_ps(p)))
+#define ROW_WORDS(p) ((FLOATS)_mm512_maskz_loadu_ps((1 << ROWS) - 1, p))
 #define DEPTHS       2
 #define NAME(id)     id##_bfloat
 #include "ops/cpu/simd_gemm.inc"

@@ -65,6 +65,10 @@ const struct zt_case zt_cases_attention[] = {
     { "Attention", "float[2,150,36] float[2,230,18] float[2,230,26]", .attrs = COUNTS, .grad = QKV },
     /* five panels of 16 queries, the last of one, and half a panel of 32 columns of y */
     { "Attention", "float[1,2,65,32] float[1,2,65,32] float[1,2,65,48]", .grad = QKV },
+    /* a last panel of few queries, heads of whole tiles and several blocks of keys */
+    { "Attention", "float[2,2,35,64] float[2,2,131,64] float[2,2,131,32]", .grad = QKV },
+    { "Attention", "float[1,4,66,32] float[1,2,131,32] float[1,2,131,64]", .attrs = "is_causal=1 softcap=2.0",
+      .grad = QKV },
     { "Attention", "float[1,1,3,4]:nan..nan float[1,1,5,4] float[1,1,5,4]" },
     { "Attention", "float[1,1,7,3] float[1,1,7,3] float[1,1,7,40] float{-inf,-inf,-inf,-inf,-inf,-inf,-inf}",
       .grad = QKV },
