@@ -1,25 +1,24 @@
 /* Weight gradients of convolutions with few result channels, one group and one or two axes: dw[m][c][tap] is the sum
  * over places of dy[m] x[c] at the tap. dy is plain, x lies in vectors of channels, the gradients are plain. */
-#ifndef ZT_OPS_CPU_GRADIENT_FEW_RESULTS_H
-#define ZT_OPS_CPU_GRADIENT_FEW_RESULTS_H
+#ifndef ZT_OPS_CPU_GRADIENT_TAPS_H
+#define ZT_OPS_CPU_GRADIENT_TAPS_H
 
 #include "ops/cpu/blocked_layout.h"
 
 /* Rows, columns; of one axis the rows are 1. */
-struct zt_few_results_conv {
+struct zt_taps_conv {
     int64_t samples, channels, results;
     int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
 };
 
-struct zt_few_results_gradient;
+struct zt_taps_gradient;
 /* In the arena; NULL with more result channels, few channels of x, and without fused multiply-add. */
-const struct zt_few_results_gradient *zt_few_results_gradient_make(struct zt_arena *arena,
-                                                                   const struct zt_few_results_conv *c);
+const struct zt_taps_gradient *zt_taps_gradient_make(struct zt_arena *arena, const struct zt_taps_conv *c);
 
 /* Workspace bytes of a run; the workspace must be aligned to 64. */
-size_t zt_few_results_gradient_bytes(const struct zt_few_results_gradient *w);
+size_t zt_taps_gradient_bytes(const struct zt_taps_gradient *w);
 /* The bits do not depend on `threads`. */
-void zt_few_results_gradient_run(const struct zt_few_results_gradient *w, const struct zt_planes_weights *data,
-                                 void *workspace, int threads);
+void zt_taps_gradient_run(const struct zt_taps_gradient *w, const struct zt_planes_weights *data, void *workspace,
+                          int threads);
 
 #endif

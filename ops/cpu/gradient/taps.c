@@ -4,7 +4,7 @@
  *     [ sums [row of the kernel][result channel][tap of the row][vector of channels] | db [result channel][vector] ]
  *
  * and of each piece dy of a row [place][result channel]. */
-#include "ops/cpu/gradient/few_results.h"
+#include "ops/cpu/gradient/taps.h"
 
 #include "base/align.h"
 #include "device/threads.h"
@@ -26,36 +26,35 @@ struct range {
     int64_t first, end;
 };
 
-struct zt_few_results_gradient {
+struct zt_taps_gradient {
     const struct zt_outer_kernels *kernels;
-    struct zt_few_results_conv conv;
+    struct zt_taps_conv conv;
     int64_t vectors, pairs, pieces;
     struct range *range; /* of each pair */
 };
 
-static struct range range_of(const struct zt_few_results_conv *c, int64_t tap) {
+static struct range range_of(const struct zt_taps_conv *c, int64_t tap) {
     const int64_t at = tap * c->dilation[1] - c->pad[1], last = c->in[1] - 1 - at;
     const int64_t first = at < 0 ? zt_ceil_div(-at, c->stride[1]) : 0;
     const int64_t end = last < 0 ? 0 : zt_min_int(c->out[1], last / c->stride[1] + 1);
     return (struct range){ first, zt_max_int(first, end) };
 }
 
-static int64_t sum_elems(const struct zt_few_results_gradient *w) {
+static int64_t sum_elems(const struct zt_taps_gradient *w) {
     return w->conv.kernel[0] * w->conv.results * w->pairs * w->kernels->vector;
 }
 
-static int64_t piece_elems(const struct zt_few_results_gradient *w) {
+static int64_t piece_elems(const struct zt_taps_gradient *w) {
     return zt_align_floats(sum_elems(w) + w->conv.results * w->kernels->vector);
 }
 
-const struct zt_few_results_gradient *zt_few_results_gradient_make(struct zt_arena *arena,
-                                                                   const struct zt_few_results_conv *c) {
+const struct zt_taps_gradient *zt_taps_gradient_make(struct zt_arena *arena, const struct zt_taps_conv *c) {
     const struct zt_outer_kernels *k = zt_outer_kernels();
     if (!k || c->results > MOST_RESULTS || c->channels < k->vector || c->samples * c->out[0] == 0 ||
         c->out[1] < LEAST_PLACES)
         return NULL;
-    struct zt_few_results_gradient *w = ZT_NEW(arena, struct zt_few_results_gradient);
-    *w = (struct zt_few_results_gradient){ .kernels = k, .conv = *c };
+    struct zt_taps_gradient *w = ZT_NEW(arena, struct zt_taps_gradient);
+    *w = (struct zt_taps_gradient){ .kernels = k, .conv = *c };
     w->vectors = zt_ceil_div(c->channels, k->vector);
     w->pairs = c->kernel[1] * w->vectors;
     w->pieces = zt_max_int(1, zt_min_int(MOST_PIECES, SUMS / piece_elems(w)));
@@ -66,20 +65,20 @@ const struct zt_few_results_gradient *zt_few_results_gradient_make(struct zt_are
     return w;
 }
 
-static int64_t row_elems(const struct zt_few_results_gradient *w) {
+static int64_t row_elems(const struct zt_taps_gradient *w) {
     return zt_align_floats(w->conv.out[1] * w->conv.results);
 }
 
-static size_t pair_bytes(const struct zt_few_results_gradient *w) {
+static size_t pair_bytes(const struct zt_taps_gradient *w) {
     return zt_align_64((size_t)w->pairs * sizeof(int64_t));
 }
 
-size_t zt_few_results_gradient_bytes(const struct zt_few_results_gradient *w) {
+size_t zt_taps_gradient_bytes(const struct zt_taps_gradient *w) {
     return pair_bytes(w) + (size_t)(w->pieces * (piece_elems(w) + row_elems(w))) * sizeof(float);
 }
 
 struct job {
-    const struct zt_few_results_gradient *w;
+    const struct zt_taps_gradient *w;
     const struct zt_planes_weights *data;
     int64_t *at; /* floats from a row of x to what the first result of a pair reads */
     float *sums, *rows;
@@ -93,7 +92,7 @@ struct line {
 
 /* Adds what results of the range contribute to `count` pairs from `first` on. */
 static void sum_pairs(const struct job *job, const struct line *line, int64_t first, int count, struct range r) {
-    const struct zt_few_results_gradient *w = job->w;
+    const struct zt_taps_gradient *w = job->w;
     if (r.end <= r.first)
         return;
     const int64_t step = w->conv.stride[1] * job->data->x_planes.pixel;
@@ -115,7 +114,7 @@ static void sum_pairs(const struct job *job, const struct line *line, int64_t fi
 
 /* Pairs whose taps have other results beyond those that all have take them alone. */
 static void sum_group(const struct job *job, const struct line *line, int64_t first, int count) {
-    const struct zt_few_results_gradient *w = job->w;
+    const struct zt_taps_gradient *w = job->w;
     struct range all = { 0, w->conv.out[1] };
     for (int i = 0; i < count; i++) {
         const struct range *r = &w->range[first + i];
@@ -131,13 +130,13 @@ static void sum_group(const struct job *job, const struct line *line, int64_t fi
 }
 
 static void sum_line(const struct job *job, const struct line *line) {
-    const struct zt_few_results_gradient *w = job->w;
+    const struct zt_taps_gradient *w = job->w;
     const int64_t group = zt_ceil_div(w->pairs, zt_ceil_div(w->pairs, w->kernels->vectors));
     for (int64_t p = 0; p < w->pairs; p += group)
         sum_group(job, line, p, (int)zt_min_int(group, w->pairs - p));
 }
 
-static void add_bias(const struct zt_few_results_gradient *w, const float *dy, float *sums) {
+static void add_bias(const struct zt_taps_gradient *w, const float *dy, float *sums) {
     const int64_t lanes = w->kernels->vector, width = w->conv.out[1];
     for (int64_t m = 0; m < w->conv.results; m++, dy += w->conv.out[0] * width, sums += lanes) {
         w->kernels->add(dy, lanes, width / lanes, sums);
@@ -146,7 +145,7 @@ static void add_bias(const struct zt_few_results_gradient *w, const float *dy, f
     }
 }
 
-static void pack_row(const struct zt_few_results_gradient *w, const float *dy, float *to) {
+static void pack_row(const struct zt_taps_gradient *w, const float *dy, float *to) {
     const int64_t plane = w->conv.out[0] * w->conv.out[1];
     for (int64_t i = 0; i < w->conv.out[1]; i++)
         for (int64_t m = 0; m < w->conv.results; m++)
@@ -155,8 +154,8 @@ static void pack_row(const struct zt_few_results_gradient *w, const float *dy, f
 
 /* Row `row` of the results of the batch. */
 static void sum_row(const struct job *job, int64_t row, float *packed, float *sums) {
-    const struct zt_few_results_gradient *w = job->w;
-    const struct zt_few_results_conv *c = &w->conv;
+    const struct zt_taps_gradient *w = job->w;
+    const struct zt_taps_conv *c = &w->conv;
     const struct zt_planes *x = &job->data->x_planes;
     const int64_t sample = row / c->out[0], at = row % c->out[0];
     const float *dy = (const float *)job->data->dy + (sample * c->results * c->out[0] + at) * c->out[1];
@@ -174,7 +173,7 @@ static void sum_row(const struct job *job, int64_t row, float *packed, float *su
 
 /* Where x begins for each pair. */
 static void find_pairs(const struct job *job) {
-    const struct zt_few_results_gradient *w = job->w;
+    const struct zt_taps_gradient *w = job->w;
     const struct zt_planes *x = &job->data->x_planes;
     for (int64_t p = 0; p < w->pairs; p++) {
         const int64_t tap = p / w->vectors, channel = p % w->vectors * w->kernels->vector;
@@ -184,7 +183,7 @@ static void find_pairs(const struct job *job) {
 
 static void do_piece(void *arg, int64_t piece) {
     const struct job *job = arg;
-    const struct zt_few_results_gradient *w = job->w;
+    const struct zt_taps_gradient *w = job->w;
     const int64_t rows = w->conv.samples * w->conv.out[0];
     float *sums = job->sums + piece * piece_elems(w);
     memset(sums, 0, (size_t)piece_elems(w) * sizeof *sums);
@@ -193,8 +192,8 @@ static void do_piece(void *arg, int64_t piece) {
 }
 
 static void finish_channel(const struct job *job, int64_t m) {
-    const struct zt_few_results_gradient *w = job->w;
-    const struct zt_few_results_conv *c = &w->conv;
+    const struct zt_taps_gradient *w = job->w;
+    const struct zt_taps_conv *c = &w->conv;
     const int64_t lanes = w->kernels->vector;
     float *to = job->data->dw + m * c->channels * c->kernel[0] * c->kernel[1];
     for (int64_t channel = 0; channel < c->channels; channel++)
@@ -206,8 +205,8 @@ static void finish_channel(const struct job *job, int64_t m) {
             }
 }
 
-void zt_few_results_gradient_run(const struct zt_few_results_gradient *w, const struct zt_planes_weights *data,
-                                 void *workspace, int threads) {
+void zt_taps_gradient_run(const struct zt_taps_gradient *w, const struct zt_planes_weights *data, void *workspace,
+                          int threads) {
     struct job job = { w, data, workspace, (float *)((char *)workspace + pair_bytes(w)) };
     job.rows = job.sums + w->pieces * piece_elems(w);
     find_pairs(&job);

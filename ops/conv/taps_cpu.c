@@ -3,12 +3,12 @@
  *
  *     few results    [tap][vector of channels][result channel][vector]
  *     few sources    [tap][channel][result channel, whole vectors] */
-#include "ops/conv/few_results_cpu.h"
+#include "ops/conv/taps_cpu.h"
 
 #include "base/align.h"
 #include "device/threads.h"
 #include "ops/conv/axis_cpu.h"
-#include "ops/conv/simd/simd_few_results.h"
+#include "ops/conv/simd/simd_taps.h"
 #include "ops/kernel/tile.h"
 
 #include <string.h>
@@ -21,8 +21,8 @@ struct part {
     int tap_first, tap_end;
 };
 
-struct zt_few_results {
-    const struct zt_few_results_kernels *kernels;
+struct zt_taps {
+    const struct zt_taps_kernels *kernels;
     bool to_x, sources; /* sources: few channels of the input, not of the results */
     int64_t samples, channels, results;
     int64_t vectors; /* of channels; of results where sources are few */
@@ -61,7 +61,7 @@ static struct part *parts_of(struct zt_arena *arena, const struct zt_conv_axis *
 
 /* An additional sum at the end of each result costs some products. Others compute whole vectors of results, and to x
  * whole vectors of sources. */
-static bool is_faster(const struct zt_few_results *f) {
+static bool is_faster(const struct zt_taps *f) {
     enum { SUM = 8 };
     if (f->sources)
         return f->results >= f->kernels->vector;
@@ -73,12 +73,12 @@ static bool is_faster(const struct zt_few_results *f) {
 }
 
 /* False where other kernels are faster or the convolution does not fit. */
-static bool describe(const struct zt_conv *c, enum zt_conv_direction direction, struct zt_few_results *to) {
-    *to = (struct zt_few_results){ .kernels = zt_few_results_kernels(),
-                                   .to_x = direction == ZT_CONV_TO_X,
-                                   .samples = c->n,
-                                   .channels = direction == ZT_CONV_TO_X ? c->m : c->c,
-                                   .results = direction == ZT_CONV_TO_X ? c->c : c->m };
+static bool describe(const struct zt_conv *c, enum zt_conv_direction direction, struct zt_taps *to) {
+    *to = (struct zt_taps){ .kernels = zt_taps_kernels(),
+                            .to_x = direction == ZT_CONV_TO_X,
+                            .samples = c->n,
+                            .channels = direction == ZT_CONV_TO_X ? c->m : c->c,
+                            .results = direction == ZT_CONV_TO_X ? c->c : c->m };
     if (!to->kernels || c->groups != 1 || c->window.axes > AXES || c->window.kernel_elems > MOST_TAPS)
         return false;
     for (int a = 0; a < AXES; a++) {
@@ -92,14 +92,13 @@ static bool describe(const struct zt_conv *c, enum zt_conv_direction direction, 
     return is_faster(to);
 }
 
-bool zt_few_results_fits(const struct zt_conv *c, enum zt_conv_direction direction) {
-    struct zt_few_results f;
+bool zt_taps_fits(const struct zt_conv *c, enum zt_conv_direction direction) {
+    struct zt_taps f;
     return direction != ZT_CONV_TO_W && describe(c, direction, &f);
 }
 
-const struct zt_few_results *zt_few_results_make(struct zt_arena *arena, const struct zt_conv *c,
-                                                 enum zt_conv_direction direction) {
-    struct zt_few_results f, *made;
+const struct zt_taps *zt_taps_make(struct zt_arena *arena, const struct zt_conv *c, enum zt_conv_direction direction) {
+    struct zt_taps f, *made;
     if (!describe(c, direction, &f))
         return NULL;
     for (int a = 0; a < AXES; a++) {
@@ -109,34 +108,34 @@ const struct zt_few_results *zt_few_results_make(struct zt_arena *arena, const s
     }
     for (int i = 0; i < f.phases[1]; i++)
         f.part[i] = parts_of(arena, &f.axis[1][i], f.to_x ? f.size[1].out : f.size[1].in);
-    made = ZT_NEW(arena, struct zt_few_results);
+    made = ZT_NEW(arena, struct zt_taps);
     *made = f;
     return made;
 }
 
-bool zt_few_results_reads_plain(const struct zt_few_results *f) {
+bool zt_taps_reads_plain(const struct zt_taps *f) {
     return f->sources;
 }
 
 /* ---- weights ---- */
 
-static int64_t tap_elems(const struct zt_few_results *f) {
+static int64_t tap_elems(const struct zt_taps *f) {
     return f->vectors * f->kernels->vector * (f->sources ? f->channels : f->results);
 }
 
-static int64_t weight_elems(const struct zt_few_results *f) {
+static int64_t weight_elems(const struct zt_taps *f) {
     return f->size[0].kernel * f->size[1].kernel * tap_elems(f);
 }
 
-static int64_t bias_elems(const struct zt_few_results *f) {
+static int64_t bias_elems(const struct zt_taps *f) {
     return zt_align_floats(f->sources ? f->vectors * f->kernels->vector : f->results);
 }
 
-size_t zt_few_results_bytes(const struct zt_few_results *f) {
+size_t zt_taps_bytes(const struct zt_taps *f) {
     return (size_t)(weight_elems(f) + bias_elems(f)) * sizeof(float);
 }
 
-static void pack(const struct zt_few_results *f, const float *w, float *to) {
+static void pack(const struct zt_taps *f, const float *w, float *to) {
     const int64_t taps = f->size[0].kernel * f->size[1].kernel, lanes = f->kernels->vector;
     const int64_t channel = taps * (f->to_x ? f->results : 1), result = taps * (f->to_x ? 1 : f->channels);
     for (int64_t t = 0; t < taps; t++)
@@ -148,7 +147,7 @@ static void pack(const struct zt_few_results *f, const float *w, float *to) {
                 }
 }
 
-static void pack_sources(const struct zt_few_results *f, const float *w, float *to) {
+static void pack_sources(const struct zt_taps *f, const float *w, float *to) {
     const int64_t taps = f->size[0].kernel * f->size[1].kernel;
     for (int64_t t = 0; t < taps; t++)
         for (int64_t c = 0; c < f->channels; c++)
@@ -159,16 +158,16 @@ static void pack_sources(const struct zt_few_results *f, const float *w, float *
 /* ---- results ---- */
 
 struct job {
-    const struct zt_few_results *f;
-    const struct zt_few_results_data *data;
+    const struct zt_taps *f;
+    const struct zt_taps_data *data;
     float *weights, *bias;
 };
 
-static int64_t height_of(const struct zt_few_results *f) {
+static int64_t height_of(const struct zt_taps *f) {
     return f->to_x ? f->size[0].in : f->size[0].out;
 }
 
-static int64_t width_of(const struct zt_few_results *f) {
+static int64_t width_of(const struct zt_taps *f) {
     return f->to_x ? f->size[1].in : f->size[1].out;
 }
 
@@ -181,44 +180,44 @@ struct line {
 };
 
 /* All result channels of a row whose other members are set; `to`: its first result. */
-static void give_channels(const struct job *job, float *to, struct zt_few_results_row *r) {
-    const struct zt_few_results *f = job->f;
+static void give_channels(const struct job *job, float *to, struct zt_taps_row *r) {
+    const struct zt_taps *f = job->f;
     r->y_plane = job->data->to_planes.group;
-    for (int64_t m = 0; m < f->results; m += ZT_FEW_RESULTS) {
+    for (int64_t m = 0; m < f->results; m += ZT_TAPS_RESULTS) {
         r->w = job->weights + m * f->kernels->vector;
         r->bias = job->bias + m;
         r->y = to + m * r->y_plane;
-        f->kernels->run[zt_min_int(f->results - m, ZT_FEW_RESULTS) - 1](r);
+        f->kernels->run[zt_min_int(f->results - m, ZT_TAPS_RESULTS) - 1](r);
     }
 }
 
-static void give_vectors(const struct job *job, float *to, struct zt_few_results_row *r) {
-    const struct zt_few_results *f = job->f;
+static void give_vectors(const struct job *job, float *to, struct zt_taps_row *r) {
+    const struct zt_taps *f = job->f;
     const int64_t lanes = f->kernels->vector;
-    for (int64_t v = 0; v < f->vectors; v += ZT_FEW_SOURCES) {
+    for (int64_t v = 0; v < f->vectors; v += ZT_TAPS_VECTORS) {
         const int64_t at = zt_planes_channel(&job->data->to_planes, v * lanes);
         r->w = job->weights + v * lanes;
         r->bias = job->bias + v * lanes;
         r->y = to + at;
         r->y_plane = zt_planes_channel(&job->data->to_planes, (v + 1) * lanes) - at;
-        f->kernels->sources[zt_min_int(f->vectors - v, ZT_FEW_SOURCES) - 1](r);
+        f->kernels->sources[zt_min_int(f->vectors - v, ZT_TAPS_VECTORS) - 1](r);
     }
 }
 
 static void run_part(const struct job *job, const struct line *line, const struct part *part) {
-    const struct zt_few_results *f = job->f;
+    const struct zt_taps *f = job->f;
     const struct zt_planes *planes = &job->data->from_planes;
     const int64_t height = f->to_x ? f->size[0].out : f->size[0].in, width = f->to_x ? f->size[1].out : f->size[1].in;
     int64_t at[MOST_TAPS], of[MOST_TAPS];
-    struct zt_few_results_row r = { .x = line->from + part->first * line->columns->advance * planes->pixel,
-                                    .step = line->columns->advance * planes->pixel,
-                                    .plane = planes->group / planes->vector * (f->sources ? 1 : f->kernels->vector),
-                                    .vectors = f->sources ? f->channels : f->vectors,
-                                    .at = at,
-                                    .of = of,
-                                    .w_step = (f->sources ? f->vectors : f->results) * f->kernels->vector,
-                                    .y_step = line->columns->step * job->data->to_planes.pixel,
-                                    .count = part->end - part->first };
+    struct zt_taps_row r = { .x = line->from + part->first * line->columns->advance * planes->pixel,
+                             .step = line->columns->advance * planes->pixel,
+                             .plane = planes->group / planes->vector * (f->sources ? 1 : f->kernels->vector),
+                             .vectors = f->sources ? f->channels : f->vectors,
+                             .at = at,
+                             .of = of,
+                             .w_step = (f->sources ? f->vectors : f->results) * f->kernels->vector,
+                             .y_step = line->columns->step * job->data->to_planes.pixel,
+                             .count = part->end - part->first };
     for (int i = 0; i < line->rows->taps; i++) {
         const int64_t row = line->row * line->rows->advance + line->rows->at[i];
         if (row < 0 || row >= height)
@@ -233,7 +232,7 @@ static void run_part(const struct job *job, const struct line *line, const struc
 
 static void run_band(void *arg, int64_t band) {
     const struct job *job = arg;
-    const struct zt_few_results *f = job->f;
+    const struct zt_taps *f = job->f;
     const int64_t height = height_of(f), width = width_of(f), bands = zt_ceil_div(height, BAND);
     const int64_t sample = band / bands, first = band % bands * BAND;
     const struct zt_planes *to = &job->data->to_planes;
@@ -250,8 +249,7 @@ static void run_band(void *arg, int64_t band) {
     }
 }
 
-void zt_few_results_run(const struct zt_few_results *f, const struct zt_few_results_data *data, void *workspace,
-                        int threads) {
+void zt_taps_run(const struct zt_taps *f, const struct zt_taps_data *data, void *workspace, int threads) {
     struct job job = { .f = f, .data = data, .weights = workspace };
     job.bias = job.weights + weight_elems(f);
     memset(job.bias, 0, (size_t)bias_elems(f) * sizeof *job.bias);
