@@ -2,8 +2,8 @@
  * (conv_cpu.h), the work that Winograd's filtering leaves of it, and whether it is faster in float. */
 #include "ops/conv/axis_cpu.h"
 #include "ops/conv/conv_cpu.h"
-#include "ops/conv/taps_cpu.h"
 #include "ops/conv/kernels.h"
+#include "ops/conv/taps_cpu.h"
 #include "ops/cpu/winograd/gradient.h"
 #include "ops/cpu/winograd/winograd.h"
 #include "ops/kernel/tile.h"
@@ -221,7 +221,7 @@ static bool is_slow_gradient(const struct zt_conv *c) {
 static bool has_faster_float(const struct zt_conv *c, enum zt_conv_direction direction) {
     const int64_t large = INT64_C(1) << 21;
     if (direction != ZT_CONV_TO_W)
-        return zt_taps_fits(c, direction);
+        return zt_taps_is_few(c, direction);
     return c->m * c->c * c->window.kernel_elems >= large && zt_conv_share(c, ZT_FLOAT, direction) < 1 &&
            zt_conv_share(c, ZT_BFLOAT16, direction) == 1;
 }

@@ -2,7 +2,7 @@
 
 const struct zt_planes_gradient *zt_planes_gradient_make(struct zt_arena *arena, const struct zt_planes_forms *forms) {
     struct zt_planes_gradient w = { 0 }, *made;
-    if (forms->is_taps)
+    if (forms->is_taps && forms->taps.results <= ZT_TAPS_FEW)
         w.taps = zt_taps_gradient_make(arena, &forms->taps);
     if (forms->is_winograd && !w.taps)
         w.winograd = zt_winograd_gradient_make(arena, &forms->winograd);
@@ -10,6 +10,8 @@ const struct zt_planes_gradient *zt_planes_gradient_make(struct zt_arena *arena,
         w.pointwise_bfloat = zt_pointwise_bfloat_make(arena, &forms->pointwise);
     else if (forms->is_pointwise && !w.taps)
         w.pointwise = zt_pointwise_gradient_make(arena, &forms->pointwise);
+    if (forms->is_taps && !w.taps && !w.winograd && !w.pointwise)
+        w.taps = zt_taps_gradient_make(arena, &forms->taps);
     if (!w.taps && !w.winograd && !w.pointwise && !w.pointwise_bfloat)
         return NULL;
     made = ZT_NEW(arena, struct zt_planes_gradient);
@@ -18,7 +20,7 @@ const struct zt_planes_gradient *zt_planes_gradient_make(struct zt_arena *arena,
 }
 
 bool zt_planes_gradient_reads_plain(const struct zt_planes_gradient *w) {
-    return w->taps != NULL;
+    return w->taps && zt_taps_gradient_reads_plain(w->taps);
 }
 
 size_t zt_planes_gradient_bytes(const struct zt_planes_gradient *w, int threads) {

@@ -155,6 +155,28 @@ const struct zt_case zt_cases_conv[] = {
     { "ConvActivation", "float[3,32,7,5] float[1,32,1,1] float[1]", .attrs = "activation=Sigmoid", .domain = "ztrain" },
     { "ConvActivation", "float[3,20,9,10] float[33,20,3,3] float[33]", .attrs = "activation=Sigmoid pads=[1,1,1,1]",
       .domain = "ztrain", .outs = 2 },
+    /* tap by tap: over time with strips of long rows, taps that all results lack, and several phases to x; dilated and
+       strided planes; vectors of results alone and in pairs; what is added, and activations */
+    { "Conv", "float[2,33,40] float[20,33,3] float[20]", .attrs = "pads=[8,8] dilations=[8]", .grad = 7 },
+    { "Conv", "float[3,40,37] float[48,40,7]", .attrs = "pads=[3,6] strides=[2]", .grad = 3 },
+    { "Conv", "float[1,17,531] float[36,17,2] float[36]", .attrs = "pads=[64,0] dilations=[64]", .grad = 7 },
+    { "Conv", "float[2,80,18] float[16,80,4]", .attrs = "pads=[16,20] dilations=[12]", .grad = 3 },
+    { "Conv", "float[3,24,29,33] float[40,24,3,3] float[40]", .attrs = "pads=[4,4,4,4] dilations=[4,4]", .grad = 7 },
+    { "Conv", "float[2,36,17,18] float[33,36,3,2]", .attrs = "pads=[4,0,5,9] strides=[2,1] dilations=[3,12]",
+      .grad = 3 },
+    { "Conv", "float[2,20,28,31] float[35,20,3,3] float[35]", .attrs = "pads=[1,1,1,1] strides=[3,3]", .grad = 7 },
+    { "Conv", "float[2,20,30,37] float[35,20,3,3]", .attrs = "pads=[2,2,2,2] strides=[2,2] dilations=[2,2]",
+      .grad = 3 },
+    { "ConvTranspose", "float[2,40,21] float[40,24,4] float[24]", .attrs = "strides=[2] pads=[1,2]", .grad = 7 },
+    { "ConvRelu", "float[3,32,50] float[20,32,5] float[20]", .attrs = "dilations=[2]", .domain = "ztrain" },
+    { "ConvActivation", "float[3,20,50] float[33,20,3] float[33]", .attrs = "activation=Sigmoid dilations=[4]",
+      .domain = "ztrain", .outs = 2 },
+    { "ConvAdd", "float[2,40,50] float[50,40,3] float[50] float[2,50,50]", .attrs = "pads=[2,2] dilations=[2]",
+      .domain = "ztrain" },
+    { "ConvGradInputAdd", "float[50,40,3] float[2,50,50] - float[2,40,50]",
+      .attrs = "input_shape=[2,40,50] pads=[2,2] dilations=[2]", .domain = "ztrain" },
+    { "ConvGradWeight", "float[40,32,150] float[40,50,150]", .attrs = "kernel_shape=[3] pads=[4,4] dilations=[4]",
+      .domain = "ztrain", .outs = 2 },
     /* with an activation behind it: channels that leave a block part empty, narrow groups, what the convolution made as
      * a second output */
     { "ConvActivation", "float[2,3,6,5] float[5,3,3,3] float[5]", .attrs = "activation=Sigmoid pads=[1,1,1,1]",
