@@ -313,15 +313,14 @@ static void finish_channel(void *arg, int64_t m) {
     const struct job *job = arg;
     const struct zt_taps_gradient *w = job->w;
     const struct zt_taps_conv *c = &w->conv;
-    const int64_t lanes = w->kernels->vector;
-    float *to = job->data->dw + m * c->channels * c->kernel[0] * c->kernel[1];
-    for (int64_t channel = 0; channel < c->channels; channel++)
-        for (int64_t k = 0; k < c->kernel[0]; k++)
-            for (int64_t t = 0; t < c->kernel[1]; t++, to++) {
-                const int64_t row = (k * c->results + m) * w->pairs;
-                const float sum = job->sums[(row + t * w->vectors + channel / lanes) * lanes + channel % lanes];
-                *to = (job->data->accumulate ? *to : 0) + sum;
-            }
+    const int64_t lanes = w->kernels->vector, taps = c->kernel[0] * c->kernel[1];
+    for (int64_t t = 0; t < taps; t++) {
+        const int64_t row = (t / c->kernel[1] * c->results + m) * w->pairs;
+        const float *from = job->sums + (row + t % c->kernel[1] * w->vectors) * lanes;
+        float *to = job->data->dw + m * c->channels * taps + t;
+        for (int64_t channel = 0; channel < c->channels; channel++, to += taps)
+            *to = (job->data->accumulate ? *to : 0) + from[channel];
+    }
 }
 
 static void finish_bias(const struct zt_taps_gradient *w, const float *sums, float *db) {
