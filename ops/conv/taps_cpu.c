@@ -95,8 +95,9 @@ static bool is_dense(const struct zt_taps *f) {
         return true;
     if (!strided)
         return false;
-    return f->to_x ? columns->dilation > 1 || columns->kernel <= 2 * columns->stride
-                   : columns->dilation == 1 && columns->kernel <= SHORT;
+    if (!f->to_x)
+        return columns->dilation == 1 && columns->kernel <= SHORT;
+    return f->vectors > 1 && (columns->dilation > 1 || columns->kernel <= 2 * columns->stride);
 }
 
 /* False where other kernels are faster or the convolution does not fit. */

@@ -18,6 +18,7 @@
 enum {
     LEAST_PLACES = 16 /* of a row; */,
     LEAST_OF_TIME = 8 /* over time, or strided and dilated */,
+    LEAST_CHANNELS = 33 /* more than two vectors */,
     PLACES = 128 /* of a strip at most: a panel of vectors stays in the first cache */,
     FEWEST_PIECES = 4,
     MOST_PIECES = 16,
@@ -66,15 +67,19 @@ static int64_t panel_of(const struct zt_taps_gradient *w) {
     return zt_ceil_div(of, zt_ceil_div(of, most));
 }
 
-/* With shorter rows of results others are faster. */
-static int64_t least_places(const struct zt_taps_conv *c) {
+/* With shorter rows of results others are faster, and in planes with fewer vectors of 16 channels. */
+static bool fits(const struct zt_outer_kernels *k, const struct zt_taps_conv *c) {
     const bool time = c->in[0] == 1 && c->out[0] == 1, sparse = c->stride[1] > 1 && c->dilation[1] > 1;
-    return c->results > ZT_TAPS_FEW && (time || sparse) ? LEAST_OF_TIME : LEAST_PLACES;
+    if (c->results <= ZT_TAPS_FEW)
+        return c->out[1] >= LEAST_PLACES && c->channels >= k->vector;
+    if (time || sparse)
+        return c->out[1] >= LEAST_OF_TIME && c->channels >= k->vector;
+    return c->out[1] >= LEAST_PLACES && c->channels >= (k->vector == 16 ? LEAST_CHANNELS : k->vector);
 }
 
 const struct zt_taps_gradient *zt_taps_gradient_make(struct zt_arena *arena, const struct zt_taps_conv *c) {
     const struct zt_outer_kernels *k = zt_outer_kernels();
-    if (!k || c->channels < k->vector || c->samples * c->out[0] == 0 || c->out[1] < least_places(c))
+    if (!k || c->samples * c->out[0] == 0 || !fits(k, c))
         return NULL;
     struct zt_taps_gradient *w = ZT_NEW(arena, struct zt_taps_gradient);
     *w = (struct zt_taps_gradient){ .kernels = k, .conv = *c, .few = c->results <= ZT_TAPS_FEW };

@@ -165,6 +165,8 @@ const struct zt_case zt_cases_conv[] = {
     { "Conv", "float[2,36,17,18] float[33,36,3,2]", .attrs = "pads=[4,0,5,9] strides=[2,1] dilations=[3,12]",
       .grad = 3 },
     { "Conv", "float[2,20,28,31] float[35,20,3,3] float[35]", .attrs = "pads=[1,1,1,1] strides=[3,3]", .grad = 7 },
+    { "ConvGradWeight", "float[3,40,9,50] float[3,20,9,50]", .attrs = "kernel_shape=[1,3] pads=[0,1,0,1]",
+      .domain = "ztrain", .outs = 2 },
     { "Conv", "float[2,20,30,37] float[35,20,3,3]", .attrs = "pads=[2,2,2,2] strides=[2,2] dilations=[2,2]",
       .grad = 3 },
     { "ConvTranspose", "float[2,40,21] float[40,24,4] float[24]", .attrs = "strides=[2] pads=[1,2]", .grad = 7 },
