@@ -2,8 +2,8 @@
  * (conv_cpu.h), the work that Winograd's filtering leaves of it, and whether it is faster in float. */
 #include "ops/conv/axis_cpu.h"
 #include "ops/conv/conv_cpu.h"
-#include "ops/conv/few_results_cpu.h"
 #include "ops/conv/kernels.h"
+#include "ops/conv/taps_cpu.h"
 #include "ops/cpu/winograd/gradient.h"
 #include "ops/cpu/winograd/winograd.h"
 #include "ops/kernel/tile.h"
@@ -122,8 +122,8 @@ static bool read_pointwise(const struct zt_conv *c, struct zt_pointwise *to) {
 }
 
 /* One group, and one or two axes; a plane of pointwise results is a row. */
-static bool read_few_results(const struct zt_conv *c, struct zt_few_results_conv *to) {
-    *to = (struct zt_few_results_conv){ .samples = c->n, .channels = c->c, .results = c->m };
+static bool read_taps(const struct zt_conv *c, struct zt_taps_conv *to) {
+    *to = (struct zt_taps_conv){ .samples = c->n, .channels = c->c, .results = c->m };
     if (c->groups != 1 || c->window.axes > ZT_CONV_AXES)
         return false;
     for (int a = 0; a < ZT_CONV_AXES; a++) {
@@ -147,7 +147,7 @@ struct zt_planes_forms zt_conv_forms(const struct zt_conv *c, enum zt_dtype dtyp
     struct zt_planes_forms forms = { .dtype = dtype };
     forms.is_winograd = zt_conv_winograd(c, dtype, &forms.winograd);
     forms.is_pointwise = read_pointwise(c, &forms.pointwise);
-    forms.is_few_results = dtype == ZT_FLOAT && read_few_results(c, &forms.few_results);
+    forms.is_taps = dtype == ZT_FLOAT && read_taps(c, &forms.taps);
     return forms;
 }
 
@@ -221,7 +221,7 @@ static bool is_slow_gradient(const struct zt_conv *c) {
 static bool has_faster_float(const struct zt_conv *c, enum zt_conv_direction direction) {
     const int64_t large = INT64_C(1) << 21;
     if (direction != ZT_CONV_TO_W)
-        return zt_few_results_fits(c, direction);
+        return zt_taps_is_few(c, direction);
     return c->m * c->c * c->window.kernel_elems >= large && zt_conv_share(c, ZT_FLOAT, direction) < 1 &&
            zt_conv_share(c, ZT_BFLOAT16, direction) == 1;
 }

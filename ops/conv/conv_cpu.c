@@ -3,8 +3,8 @@
  * computed on each block while the block is in cache. */
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/conv/conv_cpu.h"
-#include "ops/conv/few_results_cpu.h"
 #include "ops/conv/group_cpu.h"
+#include "ops/conv/taps_cpu.h"
 #include "ops/conv/weight_gradient_3d_cpu.h"
 #include "ops/conv/whole_window_cpu.h"
 #include "ops/cpu/gradient/planes.h"
@@ -105,7 +105,7 @@ struct conv_state {
     const struct zt_conv_group *group; /* our own kernels, in place of the members below; NULL: not used */
     const struct zt_simd_gemm *whole_window;
     const struct zt_winograd *winograd;
-    const struct zt_few_results *few_results;
+    const struct zt_taps *taps;
     const struct zt_planes_gradient *planes_gradient;
     const struct zt_conv_weight_gradient *weight_gradient;
     struct zt_batch_blocks blocks;
@@ -243,17 +243,19 @@ static bool take_winograd(struct zt_prepare *p, const struct conv_node *n) {
     return true;
 }
 
-/* Prepares our own kernels of few result channels, forwards and to x; false where they do not take the node. */
-static bool take_few_results(struct zt_prepare *p, const struct conv_node *n) {
-    const bool fits = zt_in(p->graph, p->node, 0)->dtype == ZT_FLOAT && !added_of(n);
-    const struct zt_few_results *few =
-        fits ? zt_few_results_make(p->graph->arena, &n->conv, n->directions->direction) : NULL;
-    if (!few)
+/* Prepares our own kernels that go tap by tap, forwards and to x, of few channels on one side or of many; false where
+ * they do not take the node. */
+static bool take_taps(struct zt_prepare *p, const struct conv_node *n, bool few) {
+    const struct zt_taps *taps = zt_in(p->graph, p->node, 0)->dtype == ZT_FLOAT
+                                     ? zt_taps_make(p->graph->arena, &n->conv, n->directions->direction)
+                                     : NULL;
+    const enum zt_taps_kind kind = taps ? zt_taps_kind_of(taps) : ZT_TAPS_TO_FEW;
+    if (!taps || few == (kind == ZT_TAPS_DENSE) || (few && added_of(n)))
         return false;
-    struct conv_state *s = make_planes(p, n, zt_few_results_reads_plain(few), !zt_few_results_reads_plain(few));
-    s->few_results = few;
-    take_activation(p, s, false);
-    p->workspace_bytes = zt_few_results_bytes(few);
+    struct conv_state *s = make_planes(p, n, kind == ZT_TAPS_OF_FEW, kind == ZT_TAPS_TO_FEW);
+    s->taps = taps;
+    take_activation(p, s, kind == ZT_TAPS_DENSE);
+    p->workspace_bytes = zt_taps_bytes(taps);
     return true;
 }
 
@@ -271,6 +273,12 @@ static bool take_whole_window(struct zt_prepare *p, const struct conv_node *n) {
     zt_planes_of(NULL, plane_of(n, direction == ZT_CONV_TO_X ? OF_X : OF_Y), &s->planes);
     p->workspace_bytes = zt_whole_window_bytes(&product, p->threads);
     return true;
+}
+
+/* Prepares our own kernels, forwards and to x. */
+static bool take_own(struct zt_prepare *p, const struct conv_node *n) {
+    return take_whole_window(p, n) || take_group(p, n) || take_taps(p, n, true) || take_winograd(p, n) ||
+           take_taps(p, n, false);
 }
 
 static bool take_planes_gradient(struct zt_prepare *p, const struct conv_node *n) {
@@ -392,15 +400,17 @@ static void run_winograd(const struct zt_call *call, const void *from, const voi
     zt_winograd_run(s->winograd, &data, call->workspace, call->threads);
 }
 
-static void run_few_results(const struct zt_call *call, const void *from, const void *w) {
+static void run_taps(const struct zt_call *call, const void *from, const void *w) {
     const struct conv_state *s = call->state;
-    const struct zt_few_results_data data = { .from = from,
-                                              .w = w,
-                                              .bias = call->in_count > 2 ? call->in[2].data : NULL,
-                                              .to = made_at(call),
-                                              .from_planes = s->from,
-                                              .to_planes = s->planes };
-    zt_few_results_run(s->few_results, &data, call->workspace, call->threads);
+    const struct zt_taps_data data = { .from = from,
+                                       .w = w,
+                                       .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                       .added = added_at(call),
+                                       .to = made_at(call),
+                                       .relu = s->relu,
+                                       .from_planes = s->from,
+                                       .to_planes = s->planes };
+    zt_taps_run(s->taps, &data, call->workspace, call->threads);
 }
 
 static bool run_whole_window(const struct zt_call *call) {
@@ -430,7 +440,7 @@ static bool run_planes(const struct zt_call *call, int from) {
     const struct conv_state *s = call->state;
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->directions, data);
-    (s->winograd ? run_winograd : run_few_results)(call, data[from], data[ZT_CONV_W]);
+    (s->winograd ? run_winograd : run_taps)(call, data[from], data[ZT_CONV_W]);
     if (s->activation.run)
         zt_parallel_for(call->threads, s->planes.samples, activate_sample, (void *)call);
     return true;
@@ -446,7 +456,7 @@ static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
     struct conv_node n;
     if (!read_node(g, p->node, &n, err))
         return false;
-    if (!take_whole_window(p, &n) && !take_group(p, &n) && !take_few_results(p, &n) && !take_winograd(p, &n)) {
+    if (!take_own(p, &n)) {
         struct conv_state *s = make(p, &n, err);
         if (!s)
             return false;
@@ -466,7 +476,7 @@ static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
         return run_whole_window(call);
     if (s->group)
         return run_group(call, ZT_CONV_X);
-    if (s->winograd || s->few_results)
+    if (s->winograd || s->taps)
         return run_planes(call, ZT_CONV_X);
     void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL };
     place_data(call, s->directions, data);
@@ -486,7 +496,7 @@ static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     struct conv_node n;
     if (!read_node(g, p->node, &n, err))
         return false;
-    if (!take_whole_window(p, &n) && !take_group(p, &n) && !take_few_results(p, &n) && !take_winograd(p, &n)) {
+    if (!take_own(p, &n)) {
         struct conv_state *s = make(p, &n, err);
         if (!s)
             return false;
@@ -511,7 +521,7 @@ static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
         return run_whole_window(call);
     if (s->group)
         return run_group(call, ZT_CONV_Y);
-    if (s->winograd || s->few_results)
+    if (s->winograd || s->taps)
         return run_planes(call, ZT_CONV_Y);
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->directions, data);

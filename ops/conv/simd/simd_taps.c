@@ -1,4 +1,4 @@
-#include "ops/conv/simd/simd_few_results.h"
+#include "ops/conv/simd/simd_taps.h"
 #include "ops/kernel/unrolled.h"
 
 #include <stddef.h>
@@ -21,9 +21,9 @@
 #define UPPER_8_1(a, b)  __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
 
 #define FUSED_ONLY
-#define BODY "ops/conv/simd/simd_few_results.inc"
+#define BODY "ops/conv/simd/simd_taps.inc"
 #include "ops/cpu/simd_targets.inc"
 
-const struct zt_few_results_kernels *zt_few_results_kernels(void) {
+const struct zt_taps_kernels *zt_taps_kernels(void) {
     return OF_MACHINE(&kernels);
 }
