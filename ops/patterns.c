@@ -62,6 +62,7 @@
     ROW(gemm_float_cpu)                                                                                                \
     ROW(bias_grad_cpu)                                                                                                 \
     ROW(half_propagation)                                                                                              \
+    ROW(gemm_master)                                                                                                   \
     ROW(cross_entropy)                                                                                                 \
     ROW(cross_entropy_cpu)                                                                                             \
     ROW(padded_classes)                                                                                                \

@@ -70,7 +70,7 @@ int64_t zt_attention_packed(const struct zt_attention_plan *plan, int64_t rows, 
 
 void zt_attention_pack_panel(const struct zt_attention_plan *plan, const struct zt_panel *panel, const void *from,
                              int64_t row, int64_t size, float *to) {
-    const char *first = (const char *)from + panel->first * row * plan->given->bytes;
+    const char *first = (const char *)from + panel->first * row * plan->given->b_bytes;
     plan->given->pack_cols(first, row, 1, panel->count, size, to);
 }
 

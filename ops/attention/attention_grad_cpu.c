@@ -150,7 +150,7 @@ static void pack_right(const struct backward *b, const void *from, int64_t row, 
     const int64_t rows = (int64_t)plan->panels * plan->cols, count = zt_min_int(rows, plan->a.queries - first);
     const int64_t words = zt_attention_words(plan, rows), used = zt_attention_words(plan, count);
     for (int64_t c = 0; c < size; c += plan->cols) {
-        plan->given->pack_cols((const char *)from + (first * row + c) * plan->given->bytes, 1, row,
+        plan->given->pack_cols((const char *)from + (first * row + c) * plan->given->b_bytes, 1, row,
                                zt_min_int(plan->cols, size - c), count, to + c * words);
         memset(to + c * words + used * plan->cols, 0, (size_t)((words - used) * plan->cols) * sizeof *to);
     }

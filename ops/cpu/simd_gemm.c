@@ -44,6 +44,9 @@ struct cut {
     int64_t down, across;     /* units of a block of y */
     int64_t a_elems, b_elems; /* of packed memory */
     int64_t panel;            /* once: where a unit's panel of b begins, behind its rows of a */
+    int64_t sums;             /* y of bfloat16: where the sums of a unit begin there, in float */
+    int64_t sums_row;         /* from one row of them to the next */
+    int64_t sums_elems;       /* instead, of a block of y to which several blocks of b add; 0: none */
 };
 
 static int64_t least(int64_t a, int64_t b) {
@@ -89,6 +92,19 @@ static void cut_units(struct cut *c, const struct zt_simd_gemm_kernel *kernel, c
     c->across = units_of(panels, wanted / c->down);
 }
 
+/* The sums before y is rounded: those of a unit, or of all units where they stay until the next block of b. */
+static void cut_sums(struct cut *c, const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g) {
+    const int64_t rows = parts(g->m, kernel->rows) * kernel->rows;
+    c->sums = c->a_elems;
+    if (!g->y_bfloat)
+        return;
+    c->sums_row = g->k > c->depth ? c->cols : parts(c->cols / kernel->cols, c->across) * kernel->cols;
+    if (g->k > c->depth)
+        c->sums_elems = rows * c->sums_row;
+    else
+        c->a_elems += least(rows, c->once ? ONCE_ROWS : MOST_ROWS) * c->sums_row;
+}
+
 static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads) {
     struct cut c = { .whole = g->count >= MANY, .threads = threads > 0 ? threads : 1 };
     if (2.0 * (double)g->count * (double)g->m * (double)g->n * (double)g->k < small_flops)
@@ -106,12 +122,14 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
         c.a_elems += slice * kernel->cols;
     else
         c.b_elems = words(kernel, c.depth) * (c.direct ? kernel->cols : c.cols);
+    cut_sums(&c, kernel, g);
     return c;
 }
 
 size_t zt_simd_gemm_bytes(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads) {
     struct cut c = cut_of(kernel, g, threads);
-    int64_t elems = c.whole ? (c.a_elems + c.b_elems) * c.threads : c.b_elems + c.a_elems * c.threads;
+    const int64_t once = c.b_elems + c.sums_elems;
+    int64_t elems = c.whole ? (c.a_elems + once) * c.threads : once + c.a_elems * c.threads;
     elems += g->beside ? c.b_elems : 0;
     return (size_t)elems * sizeof(float);
 }
@@ -122,7 +140,7 @@ struct job {
     const struct zt_simd_gemm *g;
     const struct cut *cut;
     struct zt_simd_gemm_operands at;
-    float *packed_a, *packed_b;
+    float *packed_a, *packed_b, *sums;
     int64_t a_elems; /* from one thread's rows to the next's; 0: one thread */
     int64_t k, depth, j, cols;
     const struct job *beside; /* the same block of the product beside this one */
@@ -148,15 +166,18 @@ static struct panel panel_at(const struct job *job, int64_t panel, int64_t k) {
                            cols };
 }
 
-/* An element of a or b. */
-static const void *element(const struct zt_simd_gemm_kernel *kernel, const void *from, int64_t i) {
-    return (const char *)from + i * kernel->bytes;
+static const void *a_element(const struct zt_simd_gemm_kernel *kernel, const void *a, int64_t i) {
+    return (const char *)a + i * kernel->a_bytes;
+}
+
+static const void *b_element(const struct zt_simd_gemm_kernel *kernel, const void *b, int64_t i) {
+    return (const char *)b + i * kernel->b_bytes;
 }
 
 /* Returns the address in b of a panel of the block at depth k. */
 static const void *source_of(const struct job *job, int64_t panel, int64_t k) {
     const struct zt_simd_gemm *g = job->g;
-    return element(job->kernel, job->at.b, (job->k + k) * g->b_row + (job->j + panel * job->kernel->cols) * g->b_col);
+    return b_element(job->kernel, job->at.b, (job->k + k) * g->b_row + (job->j + panel * job->kernel->cols) * g->b_col);
 }
 
 /* Packs `panels` panels of the block at its depth k. */
@@ -186,7 +207,7 @@ static void pack_all(const struct job *job, int threads) {
 static struct zt_simd_gemm_tiles tiles_at(const struct job *job, int64_t k, int64_t depth) {
     const struct zt_simd_gemm *g = job->g;
     bool first = job->k + k == 0;
-    struct zt_simd_gemm_tiles t = { .alpha = g->alpha, .beta = g->beta, .y_row = g->y_row };
+    struct zt_simd_gemm_tiles t = { .alpha = g->alpha, .beta = g->beta };
     t.depth = words(job->kernel, depth);
     t.a_step = job->kernel->rows * t.depth;
     t.add = !first || g->add;
@@ -212,12 +233,43 @@ static struct unit unit_at(const struct job *job, int64_t down, int64_t across) 
     return u;
 }
 
+/* An element of y. */
+static void *y_element(const struct zt_simd_gemm *g, void *y, int64_t i) {
+    return (char *)y + i * (int64_t)(g->y_bfloat ? sizeof(uint16_t) : sizeof(float));
+}
+
+/* The unit's part of y. */
+static void *unit_of_y(const struct job *job, const struct unit *u) {
+    return y_element(job->g, job->at.y, u->row * job->g->y_row + job->j + u->col);
+}
+
+/* Sums in float of a unit: y, or what y is rounded from. */
+struct sums {
+    float *at;
+    int64_t row;
+};
+
+static struct sums sums_of(const struct job *job, const struct unit *u, float *packed) {
+    const struct cut *cut = job->cut;
+    if (!job->g->y_bfloat)
+        return (struct sums){ unit_of_y(job, u), job->g->y_row };
+    return (struct sums){ cut->sums_elems ? job->sums + u->row * cut->sums_row + u->col : packed + cut->sums,
+                          cut->sums_row };
+}
+
+static void round_unit(const struct job *job, const struct unit *u, struct sums sums) {
+    uint16_t *y = unit_of_y(job, u);
+    for (int64_t r = 0; r < u->rows; r++)
+        job->kernel->round(sums.at + r * sums.row, u->end - u->col, y + r * job->g->y_row);
+}
+
 /* A unit at one depth of the block. */
 struct slice {
     const struct job *job;
     const struct unit *unit;
     struct zt_simd_gemm_tiles common;
     const float *packed; /* its rows of a */
+    struct sums sums;
 };
 
 /* The tiles of the unit's rows [r, r + rows) at column j of the block, of the panel of b at `panel`. */
@@ -230,7 +282,8 @@ static void multiply_tiles(const struct slice *s, int64_t r, int64_t rows, int64
     t.b_row = panel.row;
     t.rows = rows;
     t.cols = (int)least(s->unit->end - j, s->job->kernel->cols);
-    t.y = s->job->at.y + row * g->y_row + col;
+    t.y = s->sums.at + r * s->sums.row + j - s->unit->col;
+    t.y_row = s->sums.row;
     t.bias = t.bias ? t.bias + row * g->bias_row + col * g->bias_col : NULL;
     s->job->kernel->tiles(&t);
 }
@@ -269,7 +322,7 @@ static struct zt_simd_gemm_ahead next_source(const struct slice *s, int64_t j, i
     const int64_t at = last ? k + ZT_GEMM_DEPTH : k;
     if (at >= job->depth)
         return (struct zt_simd_gemm_ahead){ .at = NULL };
-    return ahead_of(source_of(job, (last ? s->unit->col : j + cols) / cols, at), job->kernel->bytes,
+    return ahead_of(source_of(job, (last ? s->unit->col : j + cols) / cols, at), job->kernel->b_bytes,
                     &(struct strides){ g->b_col, g->b_row, cols, least(job->depth - at, ZT_GEMM_DEPTH) }, tiles);
 }
 
@@ -294,7 +347,7 @@ static struct zt_simd_gemm_ahead next_rows(const struct slice *s, int64_t k, int
     const int64_t at = job->k + (last ? 0 : k + ZT_GEMM_DEPTH), rows = least(s->unit->rows, g->m - row);
     if (rows <= 0)
         return (struct zt_simd_gemm_ahead){ .at = NULL };
-    return ahead_of(element(job->kernel, job->at.a, row * g->a_row + at * g->a_col), job->kernel->bytes,
+    return ahead_of(a_element(job->kernel, job->at.a, row * g->a_row + at * g->a_col), job->kernel->a_bytes,
                     &(struct strides){ g->a_row, g->a_col, rows, least(job->k + job->depth - at, ZT_GEMM_DEPTH) },
                     tiles);
 }
@@ -302,7 +355,8 @@ static struct zt_simd_gemm_ahead next_rows(const struct slice *s, int64_t k, int
 /* The products of a unit at depth k of the block by its packed rows. */
 static void multiply_packed(const struct job *job, const struct unit *u, int64_t k, float *packed) {
     const struct zt_simd_gemm_kernel *kernel = job->kernel;
-    struct slice slice = { job, u, tiles_at(job, k, least(job->depth - k, ZT_GEMM_DEPTH)), packed };
+    struct slice slice = { job, u, tiles_at(job, k, least(job->depth - k, ZT_GEMM_DEPTH)), packed,
+                           sums_of(job, u, packed) };
     if (job->g->k <= SHALLOW) {
         multiply_shallow(&slice, k);
         return;
@@ -339,13 +393,15 @@ static void multiply_unit(void *arg, int64_t i) {
     }
     float *packed = job->packed_a + zt_parallel_thread() * job->a_elems;
     for (int64_t k = 0; k < job->depth && !(empty(&u) && empty(&beside)); k += ZT_GEMM_DEPTH) {
-        const void *a = element(job->kernel, job->at.a, u.row * g->a_row + (job->k + k) * g->a_col);
+        const void *a = a_element(job->kernel, job->at.a, u.row * g->a_row + (job->k + k) * g->a_col);
         job->kernel->pack_rows(a, g->a_row, g->a_col, u.rows, least(job->depth - k, ZT_GEMM_DEPTH), packed);
         if (!empty(&u))
             multiply_packed(job, &u, k, packed);
         if (!empty(&beside))
             multiply_packed(job->beside, &beside, k, packed);
     }
+    if (g->y_bfloat && job->k + job->depth == g->k && !empty(&u))
+        round_unit(job, &u, sums_of(job, &u, packed));
 }
 
 /* Sets the columns j.. and depths k.. of a block, and packs them. */
@@ -379,18 +435,19 @@ static void multiply(struct job job, int threads) {
 
 static struct job product(const struct job *first, int64_t i) {
     struct job job = *first;
-    job.at.a = element(job.kernel, job.at.a, i * job.g->a_step);
-    job.at.b = element(job.kernel, job.at.b, i * job.g->b_step);
-    job.at.y += i * job.g->y_step;
+    job.at.a = a_element(job.kernel, job.at.a, i * job.g->a_step);
+    job.at.b = b_element(job.kernel, job.at.b, i * job.g->b_step);
+    job.at.y = y_element(job.g, job.at.y, i * job.g->y_step);
     return job;
 }
 
 static void multiply_whole(void *arg, int64_t i) {
     const struct job *all = arg;
     struct job job = product(all, i);
-    int64_t elems = all->cut->a_elems + all->cut->b_elems;
+    int64_t elems = all->cut->a_elems + all->cut->b_elems + all->cut->sums_elems;
     job.packed_a = all->packed_a + zt_parallel_thread() * elems;
     job.packed_b = job.packed_a + all->cut->a_elems;
+    job.sums = job.packed_b + all->cut->b_elems;
     job.a_elems = 0;
     multiply(job, 1);
 }
@@ -401,6 +458,7 @@ void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_
     struct job job = { .kernel = kernel, .g = g, .cut = &cut, .at = *operands };
     job.packed_a = workspace;
     job.packed_b = job.packed_a + cut.threads * cut.a_elems;
+    job.sums = job.packed_b + cut.b_elems;
     job.a_elems = cut.threads > 1 ? cut.a_elems : 0;
     if (cut.whole) {
         zt_parallel_for(cut.threads, g->count, multiply_whole, &job);

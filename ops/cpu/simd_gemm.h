@@ -1,5 +1,5 @@
 /* Our own product of matrices, y = alpha a b + beta bias, for machines and builds without a fast library product. a and
- * b are of float or bfloat16, all else of float.
+ * b are of float or bfloat16, y is of float, or of bfloat16 where a is, and the bias of float.
  *
  *     columns of b are packed in panels of `cols`:    [panel of cols][depth][cols]      shared by all threads
  *     rows of a are packed in panels of `rows`:       [panel of rows][depth][rows]      by the thread that uses them
@@ -27,6 +27,7 @@ struct zt_simd_gemm {
     int64_t bias_row, bias_col; /* bias_row any, bias_col 0 or 1; all products share it */
     float alpha, beta;
     int add, relu; /* y += the result; then y = max(y, 0), NaN stays */
+    int y_bfloat;  /* y is of bfloat16, rounded once from sums in float; add and beside are 0 then */
     /* NULL, or another product of the same a, or of its first rows, by a b of its own; count is 1 then. What is packed
      * of a serves both. */
     const struct zt_simd_gemm *beside;
@@ -63,11 +64,13 @@ struct zt_simd_gemm_kernel {
     int rows, cols;
     int few;    /* columns up to which tiles() takes one by one, for less than half a tile of them costs */
     int depths; /* in a packed word of 32 bits: 1 float, or 2 of bfloat16 */
-    int bytes;  /* of an element of a and b */
+    int a_bytes, b_bytes; /* of an element of a and of b */
     /* to[k][l] = from[l * step + k * next] for l < count, any number, panel by panel; 0 up to `rows` (`cols`) */
     void (*pack_rows)(const void *from, int64_t step, int64_t next, int64_t count, int64_t depth, float *to);
     void (*pack_cols)(const void *from, int64_t step, int64_t next, int64_t count, int64_t depth, float *to);
     void (*tiles)(const struct zt_simd_gemm_tiles *t);
+    /* Rounds to bfloat16, to nearest, ties to even; NULL: y is always of float. */
+    void (*round)(const float *from, int64_t count, uint16_t *to);
 };
 
 /* The kernel with vectors of 8 or 16 floats; NULL where this machine has no fused multiply-add of that width. */
@@ -75,9 +78,11 @@ const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int vector);
 /* The widest of them, NULL where there is none. */
 const struct zt_simd_gemm_kernel *zt_simd_gemm_best(void);
 /* Products of bfloat16, added in float; NULL where this machine has no instruction for it. The first rounds a and b, of
- * float, while it packs them; those of the second are bfloat16. */
+ * float, while it packs them; those of the second are bfloat16; a of the third is bfloat16, and it rounds b, of float.
+ */
 const struct zt_simd_gemm_kernel *zt_simd_gemm_bfloat(void);
 const struct zt_simd_gemm_kernel *zt_simd_gemm_of_bfloat(void);
+const struct zt_simd_gemm_kernel *zt_simd_gemm_of_bfloat_by_float(void);
 
 /* Workspace bytes of a run on at most `threads` threads; the workspace must be aligned to 64. */
 size_t zt_simd_gemm_bytes(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads);
@@ -85,7 +90,7 @@ size_t zt_simd_gemm_bytes(const struct zt_simd_gemm_kernel *kernel, const struct
 struct zt_simd_gemm_operands {
     const void *a, *b;
     const float *bias; /* NULL: none */
-    float *y;
+    void *y;
     const struct zt_simd_gemm_operands *beside; /* of zt_simd_gemm.beside */
 };
 /* Runs the products. With count 1 and one thread, a function that zt_parallel_for runs may call it. */

@@ -76,6 +76,7 @@ __attribute__((always_inline)) static inline void side_by_side_float(const float
 #define WORDS(p)     _mm512_loadu_ps(p)
 #define ROW_WORDS(p) ((FLOATS)_mm512_maskz_loadu_ps((1 << ROWS) - 1, p))
 #define DEPTHS       1
+#define ROUND        NULL
 #define NAME(id)     id##_16
 #include "ops/cpu/simd_gemm.inc"
 
@@ -91,10 +92,18 @@ __attribute__((always_inline)) static inline void side_by_side_float(const float
 #define WORDS(p)     _mm256_loadu_ps(p)
 #define ROW_WORDS(p) ((FLOATS)_mm256_maskload_ps(p, _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)))
 #define DEPTHS       1
+#define ROUND        NULL
 #define NAME(id)     id##_8
 #include "ops/cpu/simd_gemm.inc"
 
 #define BFLOAT __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+
+BFLOAT static void round_bfloat(const float *from, int64_t count, uint16_t *to) {
+    for (int64_t i = 0; i < count; i += 16) {
+        const __mmask16 used = (__mmask16)(count - i < 16 ? (1U << (count - i)) - 1 : 0xffff);
+        _mm256_mask_storeu_epi16(to + i, used, (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(used, from + i)));
+    }
+}
 
 #define join_lanes_bfloat join_lanes_16
 
@@ -125,6 +134,7 @@ BFLOAT static inline void side_by_side_bfloat(const float *from, int64_t next, i
 #define WORDS(p)     ((__m512)_mm512_cvtne2ps_pbh(_mm512_loadu_ps((p) + 16), _mm512_loadu_ps(p)))
 #define ROW_WORDS(p) ((FLOATS)_mm512_maskz_loadu_ps((1 << ROWS) - 1, p))
 #define DEPTHS       2
+#define ROUND        round_bfloat
 #define NAME(id)     id##_bfloat
 #include "ops/cpu/simd_gemm.inc"
 
@@ -158,9 +168,22 @@ BFLOAT static inline void side_by_side_of_bfloat(const uint16_t *from, int64_t n
 #define WIDE     __m512
 #define WORDS(p) _mm512_loadu_ps(p)
 #define DEPTHS   2
+#define ROUND    round_bfloat
 #define TILES    tiles_bfloat
 #define NAME(id) id##_of_bfloat
 #include "ops/cpu/simd_gemm.inc"
+
+static const struct zt_simd_gemm_kernel kernel_of_bfloat_by_float = {
+    .rows = 12,
+    .cols = 32,
+    .depths = 2,
+    .a_bytes = sizeof(uint16_t),
+    .b_bytes = sizeof(float),
+    .pack_rows = pack_rows_of_bfloat,
+    .pack_cols = pack_cols_bfloat,
+    .tiles = tiles_bfloat,
+    .round = round_bfloat,
+};
 
 const struct zt_simd_gemm_kernel *zt_simd_gemm_bfloat(void) {
     return zt_isa_has(ZT_ISA_AVX512_BF16) ? &kernel_bfloat : NULL;
@@ -168,6 +191,10 @@ const struct zt_simd_gemm_kernel *zt_simd_gemm_bfloat(void) {
 
 const struct zt_simd_gemm_kernel *zt_simd_gemm_of_bfloat(void) {
     return zt_isa_has(ZT_ISA_AVX512_BF16) ? &kernel_of_bfloat : NULL;
+}
+
+const struct zt_simd_gemm_kernel *zt_simd_gemm_of_bfloat_by_float(void) {
+    return zt_isa_has(ZT_ISA_AVX512_BF16) ? &kernel_of_bfloat_by_float : NULL;
 }
 
 const struct zt_simd_gemm_kernel *zt_simd_gemm_kernel(int vector) {
@@ -185,6 +212,10 @@ const struct zt_simd_gemm_kernel *zt_simd_gemm_bfloat(void) {
 }
 
 const struct zt_simd_gemm_kernel *zt_simd_gemm_of_bfloat(void) {
+    return NULL;
+}
+
+const struct zt_simd_gemm_kernel *zt_simd_gemm_of_bfloat_by_float(void) {
     return NULL;
 }
 

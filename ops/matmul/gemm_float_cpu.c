@@ -39,6 +39,7 @@ bool zt_gemm_float_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
         return zt_node_fail(p->graph, p->node, err, "a product that the CPU kernels do not take");
     struct state *s = zt_calloc(1, sizeof *s);
     s->gemm = zt_product_cpu_gemm(&product);
+    s->gemm.y_bfloat = 0;
     s->side = summed(p->graph, p->node);
     s->columns = s->side == 0 ? product.shape.m : product.shape.n;
     s->rows = product.shape.k;

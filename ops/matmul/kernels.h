@@ -14,7 +14,7 @@ ZT_FUNCTION_BODY(zt_batch_matmul_function_body);
 ZT_CPU_KERNEL(zt_einsum_cpu)      /* Einsum of two operands */
 ZT_CPU_KERNEL(zt_einsum_grad_cpu) /* ztrain.EinsumGrad */
 ZT_CPU_KERNEL(zt_gemm_float_cpu)  /* ztrain.GemmFloat of bfloat16 with op(a) transposed */
-ZT_CPU_KERNEL(zt_matmul_cpu)      /* MatMul, ztrain.BatchMatMul, Gemm, ztrain.GemmRelu: in every build */
+ZT_CPU_KERNEL(zt_matmul_cpu)      /* MatMul, Gemm, and ztrain's BatchMatMul, GemmMaster, GemmRelu: in every build */
 
 /* CUDA kernels: zt_kernel_ID_cuda in *_cuda.c */
 #define ZT_CUDA_KERNELS_matmul(KERNEL)                                                                                 \

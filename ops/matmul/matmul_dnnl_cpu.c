@@ -29,8 +29,10 @@ static const int64_t small_flops = 100000; /* below it one block */
 
 /* The addend is taken where it is one row. */
 static bool read_product(const struct zt_graph *g, int node, struct zt_product_cpu *p) {
-    return zt_product_cpu_read(g, node, p) && zt_dnnl_takes(p->dtype) &&
-           (!p->bias || (p->scale == 1 && p->bias_scale == 1 && p->bias_row == 0 && (p->bias_col || p->shape.n == 1)));
+    return zt_product_cpu_read(g, node, p) && zt_dnnl_takes(p->dtype) && p->b_dtype == p->dtype &&
+           (p->bias_dtype == ZT_UNDEFINED || p->bias_dtype == p->dtype) &&
+           (p->bias_dtype == ZT_UNDEFINED ||
+            (p->scale == 1 && p->bias_scale == 1 && p->bias_row == 0 && (p->bias_col || p->shape.n == 1)));
 }
 
 bool zt_matmul_dnnl_supports(const struct zt_graph *g, int node) {
@@ -85,7 +87,7 @@ static struct zt_dnnl_spec spec_of(const struct zt_product_cpu *p, const struct 
     spec.slot[A] = matrix(p, p->a_step, s->m, s->k, s->a_row, s->a_col);
     spec.slot[B] = matrix(p, p->b_step, s->k, s->n, s->b_row, s->b_col);
     spec.slot[Y] = matrix(p, s->m * s->n, s->m, s->n, s->n, 1);
-    if (p->bias)
+    if (p->bias_dtype != ZT_UNDEFINED)
         spec.slot[BIAS] = matrix(p, 0, 1, s->n, s->n, 1);
     if (p->count == 1 && cut->axis[A] == 0 && cut->block < cut->total) {
         spec.slot[B].order = ZT_DESC_ANY;

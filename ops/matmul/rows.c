@@ -9,6 +9,7 @@
     ROW(einsum_grad)                                                                                                   \
     ROW(gemm)                                                                                                          \
     ROW(gemm_float)                                                                                                    \
+    ROW(gemm_master)                                                                                                   \
     ROW(linear)                                                                                                        \
     ROW(linear_gelu)                                                                                                   \
     ROW(linear_relu)                                                                                                   \

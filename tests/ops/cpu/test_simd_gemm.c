@@ -61,26 +61,30 @@ static void destroy(struct problem *p) {
     free(p->y);
 }
 
-/* A new array of a or b as the kernel takes it. */
-static void *elements(const struct zt_simd_gemm_kernel *kernel, const float *x, int64_t count) {
-    char *to = malloc((size_t)(count * kernel->bytes));
+/* A new array of a or b in elements of so many bytes. */
+static void *elements(int bytes, const float *x, int64_t count) {
+    char *to = malloc((size_t)(count * bytes));
     ck_assert_ptr_nonnull(to);
     for (int64_t i = 0; i < count; i++) {
         const uint16_t half = zt_float_to_bfloat(x[i]);
-        memcpy(to + i * kernel->bytes, kernel->bytes == 2 ? (const void *)&half : &x[i], (size_t)kernel->bytes);
+        memcpy(to + i * bytes, bytes == 2 ? (const void *)&half : &x[i], (size_t)bytes);
     }
     return to;
 }
 
-/* A new y. */
-static float *run(const struct zt_simd_gemm_kernel *kernel, const struct problem *p, int threads) {
+/* Of an element of y. */
+static size_t y_bytes(const struct problem *p) {
+    return p->g.y_bfloat ? sizeof(uint16_t) : sizeof(float);
+}
+
+/* A new y, of bfloat16 where the problem says so. */
+static void *run(const struct zt_simd_gemm_kernel *kernel, const struct problem *p, int threads) {
     size_t bytes = zt_simd_gemm_bytes(kernel, &p->g, threads);
     void *workspace = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    float *y = malloc(p->y_count * sizeof *y);
-    ck_assert(workspace && y);
+    void *y = elements((int)y_bytes(p), p->y, (int64_t)p->y_count);
+    ck_assert_ptr_nonnull(workspace);
     memset(workspace, 0xff, bytes);
-    memcpy(y, p->y, p->y_count * sizeof *y);
-    void *a = elements(kernel, p->a, p->a_count), *b = elements(kernel, p->b, p->b_count);
+    void *a = elements(kernel->a_bytes, p->a, p->a_count), *b = elements(kernel->b_bytes, p->b, p->b_count);
     zt_simd_gemm_run(kernel, &p->g, &(struct zt_simd_gemm_operands){ a, b, p->bias, y, NULL }, workspace, threads);
     free(workspace);
     free(a);
@@ -88,11 +92,21 @@ static float *run(const struct zt_simd_gemm_kernel *kernel, const struct problem
     return y;
 }
 
-enum { KERNELS = 4 };
+enum { KERNELS = 5 };
 
 /* NULL where this machine does not have it. */
 static const struct zt_simd_gemm_kernel *kernel_number(int i) {
-    return i < 2 ? zt_simd_gemm_kernel(i ? 16 : 8) : i == 2 ? zt_simd_gemm_bfloat() : zt_simd_gemm_of_bfloat();
+    switch (i) {
+    case 0:
+    case 1:
+        return zt_simd_gemm_kernel(i ? 16 : 8);
+    case 2:
+        return zt_simd_gemm_bfloat();
+    case 3:
+        return zt_simd_gemm_of_bfloat();
+    default:
+        return zt_simd_gemm_of_bfloat_by_float();
+    }
 }
 
 /* A factor as the kernel takes it. */
@@ -129,7 +143,7 @@ static void expect_right(const struct zt_simd_gemm_kernel *kernel, const struct 
 
 /* A product beside the same product of fewer rows and columns, or more: both have the same bits as alone. */
 static void expect_same_beside(const struct zt_simd_gemm_kernel *kernel, const struct problem *p, const float *y) {
-    void *a = elements(kernel, p->a, p->a_count), *b = elements(kernel, p->b, p->b_count);
+    void *a = elements(kernel->a_bytes, p->a, p->a_count), *b = elements(kernel->b_bytes, p->b, p->b_count);
     const int64_t less = p->g.m > 1 ? p->g.m - p->g.m / 3 : 1, fewer = p->g.n > 1 ? p->g.n - p->g.n / 2 : 1;
     for (int narrow = 0; narrow < 2; narrow++) {
         struct zt_simd_gemm g = p->g, beside = p->g;
@@ -156,6 +170,21 @@ static void expect_same_beside(const struct zt_simd_gemm_kernel *kernel, const s
     free(a);
 }
 
+/* y of bfloat16 is y of float, rounded, on any number of threads. */
+static void expect_rounded(const struct zt_simd_gemm_kernel *kernel, const struct problem *p, const float *y) {
+    struct problem half = *p;
+    half.g.y_bfloat = 1;
+    uint16_t *wanted = elements(2, y, (int64_t)p->y_count);
+    for (int threads = 1; threads <= 3; threads++) {
+        uint16_t *made = run(kernel, &half, threads);
+        ck_assert_msg(memcmp(made, wanted, p->y_count * sizeof *made) == 0,
+                      "%lldx%lldx%lld on %d threads: y of bfloat16 is not y of float, rounded", (long long)p->g.m,
+                      (long long)p->g.n, (long long)p->g.k, threads);
+        free(made);
+    }
+    free(wanted);
+}
+
 static void check(const struct problem *p) {
     for (int i = 0; i < KERNELS; i++) {
         const struct zt_simd_gemm_kernel *kernel = kernel_number(i);
@@ -174,6 +203,8 @@ static void check(const struct problem *p) {
         }
         if (p->g.count == 1)
             expect_same_beside(kernel, p, one);
+        if (kernel->round && !p->g.add)
+            expect_rounded(kernel, p, one);
         free(one);
     }
 }
@@ -215,7 +246,9 @@ START_TEST(batches_of_products_are_right) {
 END_TEST
 
 START_TEST(a_product_larger_than_a_block_of_b_is_right) {
-    static const int64_t large[][3] = { { 3, 2, 4400 }, { 2, 270, 4200 }, { 30, 4200, 260 }, { 290, 70, 530 } };
+    static const int64_t large[][3] = {
+        { 3, 2, 4400 }, { 2, 270, 4200 }, { 30, 4200, 260 }, { 290, 70, 530 }, { 290, 70, 4100 }
+    };
     for (size_t i = 0; i < sizeof large / sizeof *large; i++)
         for (int trans = 0; trans < 4; trans++) {
             struct problem p = make(1, large[i][0], large[i][1], large[i][2], trans & 1, trans & 2, ROW);
