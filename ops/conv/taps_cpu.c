@@ -249,12 +249,10 @@ static zt_taps_row_run *set_channels(const struct job *job, const struct line *l
         r->y = job->data->to + line->to + at * to->group;
         return f->kernels->results[zt_min_int(f->results - at, ZT_TAPS_RESULTS) - 1];
     }
-    const bool plain = f->kind == ZT_TAPS_OF_FEW; /* planes of one channel each are one group */
     const int64_t channel = zt_planes_channel(to, at * lanes);
+    r->vectors = r->channels = f->channels;
     r->plane = from->group;
-    r->channels = f->channels;
-    r->group = plain ? f->channels : from->vector;
-    r->channel = plain ? from->group : 1;
+    r->group = from->vector;
     r->result_vectors = (int)zt_min_int(f->vectors - at, ZT_TAPS_VECTORS);
     r->w = job->weights + at * lanes * taps_of(f) * depth_of(f);
     r->w_step = weight_step(f, at);
@@ -263,7 +261,7 @@ static zt_taps_row_run *set_channels(const struct job *job, const struct line *l
     r->y_plane = zt_planes_channel(to, (at + 1) * lanes) - channel;
     r->added = job->data->added ? job->data->added + line->to + channel : NULL;
     r->relu = job->data->relu;
-    return f->kernels->vectors;
+    return f->kind == ZT_TAPS_DENSE ? f->kernels->dense : f->kernels->sources[r->result_vectors - 1];
 }
 
 static void run_part(const struct job *job, const struct line *line, const struct part *part) {

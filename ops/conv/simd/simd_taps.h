@@ -11,11 +11,11 @@ enum { ZT_TAPS_RESULTS = 4, ZT_TAPS_VECTORS = 2 }; /* channels, vectors that a f
 
 /* Adjacent results of a row whose windows are inside the plane. */
 struct zt_taps_row {
-    const float *x;                   /* what tap position 0 covers of the first result, its first channel */
-    int64_t step;                     /* floats to the inputs of the next result */
-    int64_t vectors;                  /* few results: of channels */
-    int64_t plane;                    /* floats to the next vector or group of channels */
-    int64_t channels, group, channel; /* all, of a group; floats to the next of a group; few results: unused */
+    const float *x;          /* what tap position 0 covers of the first result, its first channel */
+    int64_t step;            /* floats to the inputs of the next result */
+    int64_t vectors;         /* of channels; few sources: channels; dense: unused */
+    int64_t plane;           /* floats to the next of them; dense: to the next group of channels */
+    int64_t channels, group; /* all, of a group; dense only */
     int64_t taps;
     const int64_t *at, *of; /* floats of each tap from x, and of its weights from w */
     const float *w;         /* [tap][vector of channels][result channel][vector] or [tap][channel][vector of results] */
@@ -24,7 +24,7 @@ struct zt_taps_row {
     float *y;
     int64_t y_step, y_plane; /* elements to the next result, to the next result channel or vector */
     int64_t count;
-    int result_vectors; /* few results: unused, as are the members below */
+    int result_vectors; /* dense only, as the members below */
     const float *added; /* in the order of y; NULL: none */
     bool relu;          /* y = max(y, 0), NaN stays */
 };
@@ -35,7 +35,8 @@ typedef void zt_taps_row_run(const struct zt_taps_row *r);
 struct zt_taps_kernels {
     int vector;
     zt_taps_row_run *results[ZT_TAPS_RESULTS]; /* few: by their number - 1 */
-    zt_taps_row_run *vectors;
+    zt_taps_row_run *sources[ZT_TAPS_VECTORS]; /* of few: by the number of vectors of results - 1 */
+    zt_taps_row_run *dense;
 };
 /* NULL on machines without fused multiply-add. */
 const struct zt_taps_kernels *zt_taps_kernels(void);

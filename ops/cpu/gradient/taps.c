@@ -143,8 +143,10 @@ static int64_t dy_step(const struct job *job) {
 /* Result channels from m on that a run takes: rows of the sums. */
 static int64_t rows_beside(const struct job *job, int64_t m) {
     const struct zt_taps_gradient *w = job->w;
-    const int64_t vector = w->few ? w->conv.results : job->data->dy_planes.vector;
-    const int64_t beside = zt_min_int(vector - m % vector, w->conv.results - m);
+    const int64_t rest = w->conv.results - m, vector = job->data->dy_planes.vector;
+    if (w->few)
+        return zt_min_int(w->kernels->rows, rest);
+    const int64_t beside = zt_min_int(vector - m % vector, rest);
     return zt_ceil_div(beside, zt_ceil_div(beside, w->kernels->rows));
 }
 
@@ -153,12 +155,14 @@ static void choose_fetched(const struct job *job, struct ahead *a, struct zt_out
     const struct zt_planes *dy = &job->data->dy_planes;
     const int64_t at = a->fetched++;
     s->fetch = s->a;
-    s->fetch_step = s->a_step;
+    s->fetch_step = 0;
     if (at < w->vectors) {
         s->fetch = a->x + zt_planes_channel(&job->data->x_planes, at * w->kernels->vector);
         s->fetch_step = s->b_step;
-    } else if (!w->few && at - w->vectors < zt_ceil_div(w->conv.results, dy->vector))
+    } else if (!w->few && (at - w->vectors) * dy->vector < w->conv.results) {
         s->fetch = a->dy + (at - w->vectors) * dy->group;
+        s->fetch_step = s->a_step;
+    }
 }
 
 /* Adds the contributions of results of the range to `count` pairs from `first` on. */
