@@ -10,7 +10,7 @@
 #ifndef ZT_BASE_CLONES_H
 #define ZT_BASE_CLONES_H
 
-#include <stdint.h> /* __GLIBC__ */
+#include <stdint.h> /* defines __GLIBC__ */
 
 #if defined(__SANITIZE_THREAD__)
 #define ZT_ONE_CLONE /* the resolvers run before ThreadSanitizer is ready */

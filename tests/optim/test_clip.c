@@ -1,9 +1,12 @@
 /* The norm: one fixed order of summation, whatever the CPU and whatever cuts the slice. */
+#include "base/clones.h" /* first: see loops_are_compiled_for_several_instruction_sets */
+
 #include "optim/optim.h"
 #include "tables.h"
 
 #include <check.h>
 #include <math.h>
+#include <string.h>
 
 enum { COUNT = 5 * ZT_NORM_BLOCK + 1000 };
 static float x[COUNT];
@@ -23,6 +26,17 @@ static double block_as_defined(const float *at, int count) {
             lane[k] += lane[k + half];
     return lane[0];
 }
+
+#define TEXT_OF(...) #__VA_ARGS__
+#define TEXT(...)    TEXT_OF(__VA_ARGS__)
+
+/* Also where no header of the C library, which says that it is glibc, was included before clones.h. */
+START_TEST(loops_are_compiled_for_several_instruction_sets) {
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(ZT_ONE_CLONE)
+    ck_assert_ptr_nonnull(strstr(TEXT(ZT_CLONES), "avx512f"));
+#endif
+}
+END_TEST
 
 START_TEST(a_sum_of_squares_adds_in_the_defined_order) {
     fill();
@@ -54,6 +68,7 @@ END_TEST
 
 int main(void) {
     TCase *cases = tcase_create("clip");
+    tcase_add_test(cases, loops_are_compiled_for_several_instruction_sets);
     tcase_add_test(cases, a_sum_of_squares_adds_in_the_defined_order);
     tcase_add_test(cases, a_sum_of_squares_is_the_sum_of_its_blocks);
     tcase_add_test(cases, clipping_only_ever_shrinks);
