@@ -215,7 +215,9 @@ START_TEST(batches_of_products_are_right) {
 END_TEST
 
 START_TEST(a_product_larger_than_a_block_of_b_is_right) {
-    static const int64_t large[][3] = { { 3, 2, 4400 }, { 2, 270, 4200 }, { 30, 4200, 260 }, { 290, 70, 530 } };
+    static const int64_t large[][3] = {
+        { 3, 2, 4400 }, { 2, 270, 4200 }, { 30, 4200, 260 }, { 290, 70, 530 }, { 530, 200, 1300 }
+    };
     for (size_t i = 0; i < sizeof large / sizeof *large; i++)
         for (int trans = 0; trans < 4; trans++) {
             struct problem p = make(1, large[i][0], large[i][1], large[i][2], trans & 1, trans & 2, ROW);
