@@ -1,11 +1,12 @@
 /* The division of a product (sizes of the kernel with vectors of 8, tiles of 6 x 16):
  *
  *     many products      a thread computes a whole product
- *     else               b is divided into blocks of depth 4096 and BLOCK floats at most. All threads pack the panels
- * of 16 columns of a block, then they compute units of y. Where one unit has all rows of y, it reads each panel of b
- * once: it packs the panel into the first cache and multiplies it there. Products of little depth, gradients of weights
- * at small batches, go along the rows of y. The panel that a unit packs or reads next is fetched into the second cache
- * beside the products, and so are the rows of a that it packs next.
+ *     else               b is divided into blocks of depth 4096 and BLOCK floats at most, or of HELD floats where all
+ * of its columns fit such a block and many units read it. All threads pack the panels of 16 columns of a block, then
+ * they compute units of y. Where one unit has all rows of y, it reads each panel of b once: it packs the panel into the
+ * first cache and multiplies it there. Products of little depth, gradients of weights at small batches, go along the
+ * rows of y. The panel that a unit packs or reads next is fetched into the second cache beside the products, and so are
+ * the rows of a that it packs next.
  *
  * A unit is at most MOST_ROWS rows of y by the block's columns. Several threads get UNITS each, of fewer rows and,
  * where there are too few rows, fewer columns; one each where there are at most FEW_TILES, whose packing would count.
@@ -26,6 +27,8 @@ enum {
     ONCE_ROWS = 264,                 /* of a unit that reads b once */
     MOST_DEPTH = 16 * ZT_GEMM_DEPTH, /* of a block of b */
     BLOCK = 1 << 20,                 /* floats of a block of b */
+    HELD = 1 << 18,                  /* floats of b that units read again from a near cache */
+    MANY_ROWS = 4 * MOST_ROWS,       /* of y: from here on b is read again so often that it is worth reading y again */
     SHALLOW = 32,                    /* up to this depth, y is most of the memory: whole rows of it are written */
     FEW_TILES = 4,                   /* up to this height b is read about once, so it is not packed */
     PACKED = 4,                      /* panels of b that a thread packs at once, where all pack */
@@ -105,13 +108,21 @@ static void cut_sums(struct cut *c, const struct zt_simd_gemm_kernel *kernel, co
         c->a_elems += least(rows, c->once ? ONCE_ROWS : MOST_ROWS) * c->sums_row;
 }
 
+/* The depth of a block of b, together with that beside it. */
+static int64_t block_depth(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g) {
+    const int64_t beside = g->beside ? round_up(g->beside->n, kernel->cols) : 0;
+    const int64_t held = (int64_t)HELD * kernel->depths / (round_up(g->n, kernel->cols) + beside);
+    const int64_t depth = held / ZT_GEMM_DEPTH * ZT_GEMM_DEPTH;
+    return least(g->k, depth > 0 && g->m >= MANY_ROWS ? least(depth, MOST_DEPTH) : MOST_DEPTH);
+}
+
 static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads) {
     struct cut c = { .whole = g->count >= MANY, .threads = threads > 0 ? threads : 1 };
     if (2.0 * (double)g->count * (double)g->m * (double)g->n * (double)g->k < small_flops)
         c.threads = 1;
     c.direct = kernel->depths == 1 && g->b_col == 1 && (!g->beside || g->beside->b_col == 1) &&
                g->m <= (int64_t)FEW_TILES * kernel->rows;
-    c.depth = least(g->k, MOST_DEPTH);
+    c.depth = block_depth(kernel, g);
     c.n = g->beside ? most(g->n, g->beside->n) : g->n;
     c.cols = least(round_up(c.n, kernel->cols), BLOCK / c.depth / kernel->cols * kernel->cols);
     cut_units(&c, kernel, g);

@@ -247,7 +247,7 @@ END_TEST
 
 START_TEST(a_product_larger_than_a_block_of_b_is_right) {
     static const int64_t large[][3] = {
-        { 3, 2, 4400 }, { 2, 270, 4200 }, { 30, 4200, 260 }, { 290, 70, 530 }, { 290, 70, 4100 }
+        { 3, 2, 4400 }, { 2, 270, 4200 }, { 30, 4200, 260 }, { 290, 70, 530 }, { 290, 70, 4100 }, { 530, 200, 1300 },
     };
     for (size_t i = 0; i < sizeof large / sizeof *large; i++)
         for (int trans = 0; trans < 4; trans++) {
