@@ -74,9 +74,9 @@ ENGINE = [
 ]
 
 
-def scheduled(kind, optimizer="AdamW", values=ADAM, **params):
+def scheduled(kind, optimizer="AdamW", values=ADAM, bound=EXACT, remark="", **params):
     name = f"{optimizer}, {kind}" + (f", {params['warmup_type']}" if "warmup_type" in params else "")
-    return with_optimizer(name, optimizer, values, networks=("MLP",), scheduler={"type": kind, "params": params})
+    return with_optimizer(name, optimizer, values, bound, remark, networks=("MLP",), scheduler={"type": kind, "params": params})
 
 
 SCHEDULES = [
@@ -95,6 +95,15 @@ SCHEDULES = [
               mode="triangular2"),
     scheduled("CyclicLR", "RMSprop", {"lr": 1e-3}, base_lr=1e-4, max_lr=5e-4, step_size_up=4, mode="exp_range", gamma=0.95),
     scheduled("MultiStepLR", "SGD", {"lr": 0.05, "momentum": 0.9}, milestones=[6, 12]),
+    scheduled("StepLR", "SGD", {"lr": 0.05, "momentum": 0.9}, step_size=5, gamma=0.5),
+    scheduled("ExponentialLR", gamma=0.9),
+    scheduled("CosineAnnealingLR", T_max=12, eta_min=1e-4),
+    scheduled("CosineAnnealingWarmRestarts", T_0=4, T_mult=2, eta_min=1e-4),
+    scheduled("ConstantLR", factor=0.25, total_iters=6),
+    scheduled("LinearLR", start_factor=0.1, end_factor=0.8, total_iters=10),
+    scheduled("PolynomialLR", total_iters=15, power=2.0),
+    scheduled("ReduceLROnPlateau", bound=None, factor=0.5, patience=2,
+              remark="DeepSpeed gives it the batch size as its value each step, ztrain the loss of each epoch"),
 ]
 
 CASES = OPTIMIZERS + ENGINE + SCHEDULES

@@ -185,6 +185,9 @@ segmentation("fpn", "FPN", decoder_dropout=0.0)
 segmentation("manet", "MAnet", decoder_channels=(32, 32, 16, 16, 16))
 segmentation("pan", "PAN", 128)
 segmentation("segformer", "Segformer", encoder="mit_b0")
+segmentation("unetplusplus", "UnetPlusPlus", decoder_channels=(32, 32, 16, 16, 16))
+segmentation("deeplabv3plus", "DeepLabV3Plus", decoder_channels=32, decoder_aspp_dropout=0.0)
+segmentation("pspnet", "PSPNet", psp_dropout=0.0)
 
 # ------------------------------------------------------------------ x-transformers
 

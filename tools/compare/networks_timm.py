@@ -94,4 +94,5 @@ timm("eva02_tiny_patch14_224", 32, img_size=32, patch_size=8, embed_dim=48, dept
 timm("vit_relpos_small_patch16_224", 32, img_size=32, patch_size=8, embed_dim=48, depth=2, num_heads=3)
 timm("vit_base_patch16_siglip_224", 32, img_size=32, patch_size=8, embed_dim=48, depth=2, num_heads=3)
 timm("ghostnetv2_100", 64)
+timm("res2net50_26w_4s", 64)
 timm("swinv2_tiny_window8_256", 64, img_size=64, window_size=4, embed_dim=24, depths=(2, 2), num_heads=(2, 4))
