@@ -108,12 +108,14 @@ static void cut_sums(struct cut *c, const struct zt_simd_gemm_kernel *kernel, co
         c->a_elems += least(rows, c->once ? ONCE_ROWS : MOST_ROWS) * c->sums_row;
 }
 
-/* The depth of a block of b, together with that beside it. */
+/* The depth of a block of b, together with that beside it. With several of them the sums of all of y stay until the
+ * last one where y is rounded, so that near blocks are not worth it there. */
 static int64_t block_depth(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g) {
     const int64_t beside = g->beside ? round_up(g->beside->n, kernel->cols) : 0;
     const int64_t held = (int64_t)HELD * kernel->depths / (round_up(g->n, kernel->cols) + beside);
     const int64_t depth = held / ZT_GEMM_DEPTH * ZT_GEMM_DEPTH;
-    return least(g->k, depth > 0 && g->m >= MANY_ROWS ? least(depth, MOST_DEPTH) : MOST_DEPTH);
+    const bool near = depth > 0 && g->m >= MANY_ROWS && !g->y_bfloat;
+    return least(g->k, near ? least(depth, MOST_DEPTH) : MOST_DEPTH);
 }
 
 static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads) {

@@ -62,8 +62,8 @@ struct zt_simd_gemm_tiles {
 
 struct zt_simd_gemm_kernel {
     int rows, cols;
-    int few;    /* columns up to which tiles() takes one by one, for less than half a tile of them costs */
-    int depths; /* in a packed word of 32 bits: 1 float, or 2 of bfloat16 */
+    int few;              /* columns up to which tiles() takes one by one, for less than half a tile of them costs */
+    int depths;           /* in a packed word of 32 bits: 1 float, or 2 of bfloat16 */
     int a_bytes, b_bytes; /* of an element of a and of b */
     /* to[k][l] = from[l * step + k * next] for l < count, any number, panel by panel; 0 up to `rows` (`cols`) */
     void (*pack_rows)(const void *from, int64_t step, int64_t next, int64_t count, int64_t depth, float *to);
