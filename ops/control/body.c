@@ -85,10 +85,21 @@ bool zt_body_infer(struct zt_body *b) {
     return zt_pass_infer(b->g, ZT_BODY_FOLD, b->why);
 }
 
+/* Whether training would run the node, or one of a graph that it holds, in a form that computes something else. */
+static bool changes_in_training(const struct zt_op_table *table, const struct zt_node *n) {
+    const struct zt_op *op = n->op ? n->op : zt_op_of(table, n);
+    bool changes = op && op->flags & (ZT_OP_RANDOM | ZT_OP_GROUP | ZT_OP_TRAINS_OTHERWISE);
+    for (int i = 0; i < n->attr_count; i++) {
+        const struct zt_graph *held = n->attr[i].graph;
+        for (int k = 0; !changes && held && k < held->node_count; k++)
+            changes = changes_in_training(table, held->nodes[k]);
+    }
+    return changes;
+}
+
 static bool check_nodes(const struct zt_body *b) {
     for (int n = 0; n < b->g->node_count; n++) {
-        const struct zt_op *op = b->g->nodes[n]->op;
-        if (op->flags & (ZT_OP_RANDOM | ZT_OP_GROUP) || op->train)
+        if (changes_in_training(b->g->table, b->g->nodes[n]))
             return zt_node_fail(b->g, n, b->why, "its numbers are drawn or gathered anew in each run of training");
     }
     return true;
