@@ -150,6 +150,11 @@ TRAINED = {
           h = MatMul(x, a)
           y = If(c) <then_branch = t () => (p) { u = MatMul(h, w)  p = Tanh(u) }, else_branch = e () => (q) { q = Mul(h, v) }> }""",
         ROW, {"a": (3, 3), "w": (3, 3), "v": (3,)}, ["IfRun", "IfRunGrad"]),
+    "an If of which a branch normalizes": ("""
+        m (double[n,3] x) => (double[n,3] y) { m = ReduceSum<keepdims = 0>(x)  zero = Constant<value = double {0.0}>()  c = Greater(m, zero)
+          h = MatMul(x, a)
+          y = If(c) <then_branch = t () => (p) { u = LayerNormalization(h, s)  p = MatMul(u, w) }, else_branch = e () => (q) { q = Mul(h, v) }> }""",
+        ROW, {"a": (3, 3), "w": (3, 3), "v": (3,), "s": (3,)}, ["IfRun", "IfRunGrad"]),
     "an If with two outputs, one of which is captured": ("""
         m (double[n,3] x) => (double[n,3] y) { m = ReduceSum<keepdims = 0>(x)  zero = Constant<value = double {0.0}>()  c = Greater(m, zero)
           h = MatMul(x, a)
