@@ -2,6 +2,7 @@
 
 #include "graph/ir/list.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const struct zt_op *zt_op_next(const struct zt_op_table *table, struct zt_op_cursor *at) {
@@ -267,6 +268,13 @@ bool *zt_graph_from_params(const struct zt_graph *g) {
                 from[node->out[i]] = true;
     }
     return from;
+}
+
+bool zt_value_from_params(const struct zt_graph *g, int value) {
+    bool *from = zt_graph_from_params(g);
+    const bool is = from[value];
+    free(from);
+    return is;
 }
 
 int64_t zt_value_bytes(const struct zt_value *v) {

@@ -177,6 +177,7 @@ bool zt_op_takes(const struct zt_graph *g, int node, enum zt_backend backend);
 /* By value: whether the value depends on parameters and constants alone, and so changes only in an update. Nodes must
  * be resolved and sorted. Free with free(). */
 bool *zt_graph_from_params(const struct zt_graph *g);
+bool zt_value_from_params(const struct zt_graph *g, int value); /* of one value; walks over the graph too */
 
 /* ---- helpers for infer and kernels ---- */
 

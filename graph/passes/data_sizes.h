@@ -29,11 +29,12 @@ bool zt_data_sizes_same_contents(const struct zt_value *a, const struct zt_value
 bool zt_data_sizes_same(const struct zt_value *a, const struct zt_value *b);
 
 /* Encloses `node`, whose row has `bound` or that holds graphs in which sizes vary (an If on data whose branches give
- * other sizes, in a Loop), with what follows from it: the nodes die and an EagerRun is appended, whose
- * outputs have their shapes. All nodes before `node` are inferred, and no later one. Fails where a result of the graph
- * itself varies, and at nodes that an EagerRun cannot hold: with running statistics, of random numbers. Nodes that
- * hold graphs, and sequences, are kept as they are: each run expands them. A
- * node whose bounds do not vary has another fault, which its rule reports. */
+ * other sizes, in a Loop), with what follows from it: the nodes die and an EagerRun is appended, whose outputs have
+ * their shapes. Later nodes whose sizes vary, which the same trial shows, are enclosed too, those that share no varying
+ * size with others in an EagerRun of their own. All nodes before `node` are inferred, and no later one. Fails where a
+ * result of the graph itself varies, and at nodes that an EagerRun cannot hold: with running statistics, of random
+ * numbers. Nodes that hold graphs, and sequences, are kept as they are: each run expands them. A node whose bounds do
+ * not vary has another fault, which its rule reports. */
 bool zt_data_sizes_enclose(struct zt_graph *g, int node, const struct zt_size_trial *trial, struct zt_err *err);
 
 #endif

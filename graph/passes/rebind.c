@@ -39,7 +39,7 @@ struct rebind {
     ZT_VEC(struct change) changes; /* of the inference that came last, in `arena` */
     struct zt_arena *arena;
     bool bounds; /* sizes that depend on data are the largest that there can be */
-    bool varies; /* the last attempt stopped at a node whose size depends on data */
+    bool varies; /* an attempt stopped at a node whose size depends on data, where no edit helps */
     ZT_VEC(int64_t)
     lead; /* by value: what of the axis that follows the batch stands before the batch: T of [T * N, C]; 0: nothing */
     int at, steps; /* the node looked at last, and how many were */
@@ -425,12 +425,19 @@ static bool infer(struct rebind *r, struct zt_graph *g, struct zt_err *err) {
     return zt_pass_infer_watched(g, r->fold_limit, &watch, err);
 }
 
+/* Whether the node lacks nothing but contents: it cannot be inferred, and its largest size can. */
+static bool depends_on_data(struct zt_graph *g, int node) {
+    struct zt_err ignored = { 0 };
+    const struct zt_op *op = g->nodes[node]->op;
+    return op->bound && !zt_op_infer(g, node, &ignored) && op->bound(g, node, false, &ignored);
+}
+
 /* Tries with the edits there are; where that fails, what might mend it. */
 static bool attempt(struct rebind *r, const struct zt_graph *g, struct candidates *to, struct zt_err *err) {
     struct zt_graph *copy = zt_graph_clone(g);
     bool ok = infer(r, copy, err);
     to->list.count = 0;
-    r->varies = !ok && r->steps && copy->nodes[r->at]->op->bound;
+    r->varies |= !ok && !r->bounds && r->steps && depends_on_data(copy, r->at);
     if (!ok)
         find_candidates(r, copy, to);
     zt_graph_destroy(copy);
@@ -456,12 +463,12 @@ static bool search(struct rebind *r, const struct zt_graph *g, struct zt_err *er
     struct candidates now = { .arena = r->arena }, next = { .arena = r->arena };
     struct zt_err ignored = { 0 };
     bool done = attempt(r, g, &now, &ignored);
-    for (int tries = 0; !done && now.list.count && extend(r, g, &now, &next, &tries);) {
+    for (int tries = 0; !done && !r->varies && now.list.count && extend(r, g, &now, &next, &tries);) {
         struct candidates swap = now;
         now = next;
         next = swap;
     }
-    done = done || attempt(r, g, &now, err);
+    done = done || (!r->varies && attempt(r, g, &now, err));
     zt_vec_finish(&now.list);
     zt_vec_finish(&next.list);
     return done;
@@ -494,6 +501,7 @@ static bool rebind_bounds(struct rebind *r, struct zt_graph *g, const struct zt_
     struct zt_graph *reference = zt_graph_clone(exported);
     r->reference = reference;
     r->bounds = true;
+    r->varies = false; /* from here on every edit is tried */
     const bool ok = zt_pass_infer_bounds(reference, 0, NULL, r->fold_limit, err) && search(r, g, err) &&
                     give_changes(r, g, err) && zt_graph_index(g, err) && zt_pass_infer(g, r->fold_limit, err);
     zt_graph_destroy(reference);

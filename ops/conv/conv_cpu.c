@@ -324,19 +324,16 @@ static void *made_at(const struct zt_call *call) {
     return call->out_count > 1 && call->out[1].data ? call->out[1].data : call->out[0].data;
 }
 
-static bool run_group(const struct zt_call *call, int from) {
+static void run_group(const struct zt_call *call, const void *from, const void *w) {
     const struct conv_state *s = call->state;
-    void *data[ZT_DNNL_SLOTS] = { 0 };
-    place_data(call, s->directions, data);
-    const struct zt_conv_group_planes planes = { .from = data[from],
-                                                 .weight = data[ZT_CONV_W],
+    const struct zt_conv_group_planes planes = { .from = from,
+                                                 .weight = w,
                                                  .bias = call->in_count > 2 ? call->in[2].data : NULL,
                                                  .to = made_at(call),
                                                  .relu = s->relu,
                                                  .activation = s->activation,
                                                  .activated = call->out[0].data };
     zt_conv_group_run(s->group, &planes, call->workspace, call->threads);
-    return true;
 }
 
 /* ---- a tensor that is added to x or y ---- */
@@ -435,13 +432,17 @@ static bool run_whole_window(const struct zt_call *call) {
     return true;
 }
 
-/* Runs what make_planes prepared. */
-static bool run_planes(const struct zt_call *call, int from) {
+/* Runs what take_own() prepared, whose input is `from`; false: nothing. */
+static bool run_own(const struct zt_call *call, int from) {
     const struct conv_state *s = call->state;
     void *data[ZT_DNNL_SLOTS] = { 0 };
+    if (s->whole_window)
+        return run_whole_window(call);
+    if (!s->group && !s->winograd && !s->taps)
+        return false;
     place_data(call, s->directions, data);
-    (s->winograd ? run_winograd : run_taps)(call, data[from], data[ZT_CONV_W]);
-    if (s->activation.run)
+    (s->group ? run_group : s->winograd ? run_winograd : run_taps)(call, data[from], data[ZT_CONV_W]);
+    if (s->activation.run && !s->group)
         zt_parallel_for(call->threads, s->planes.samples, activate_sample, (void *)call);
     return true;
 }
@@ -472,12 +473,8 @@ static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
 
 static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
-    if (s->whole_window)
-        return run_whole_window(call);
-    if (s->group)
-        return run_group(call, ZT_CONV_X);
-    if (s->winograd || s->taps)
-        return run_planes(call, ZT_CONV_X);
+    if (run_own(call, ZT_CONV_X))
+        return true;
     void *data[ZT_DNNL_SLOTS] = { [ZT_CONV_B] = call->in_count > 2 ? call->in[2].data : NULL };
     place_data(call, s->directions, data);
     data[ZT_CONV_Y] = made_at(call);
@@ -517,12 +514,8 @@ static void bias_block(void *arg, int64_t block, void *const *data) {
 
 static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
-    if (s->whole_window)
-        return run_whole_window(call);
-    if (s->group)
-        return run_group(call, ZT_CONV_Y);
-    if (s->winograd || s->taps)
-        return run_planes(call, ZT_CONV_Y);
+    if (run_own(call, ZT_CONV_Y))
+        return true;
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->directions, data);
     const bool biased = call->in_count > 2 && call->in[2].data;

@@ -42,18 +42,11 @@ static bool exchanges_axes(const struct zt_graph *g, int node) {
            zt_transpose_perm(g, node, 2, perm, &ignored) && perm[0] == 1;
 }
 
-static bool is_weight(const struct zt_graph *g, int value) {
-    bool *made = zt_graph_from_params(g);
-    const bool is = made[value];
-    free(made);
-    return is;
-}
-
 static bool find_product(const struct zt_graph *g, struct place *p) {
     const int y = g->nodes[p->loss]->in[1], from = g->values[y]->producer;
     if (from < 0 || g->nodes[from]->op != &zt_op_matmul || g->nodes[from]->stage != g->nodes[p->loss]->stage ||
         !zt_fuse_read_only_by(g, y, &p->loss, 1) || zt_in(g, from, 0)->shape.rank < 2 ||
-        zt_in(g, from, 1)->shape.rank != 2 || !is_weight(g, g->nodes[from]->in[1]))
+        zt_in(g, from, 1)->shape.rank != 2 || !zt_value_from_params(g, g->nodes[from]->in[1]))
         return false;
     const int transpose = zt_fuse_producer(g, from, 1, "Transpose", false);
     p->product = from;

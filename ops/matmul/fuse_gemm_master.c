@@ -102,20 +102,13 @@ const struct zt_op zt_op_gemm_master = {
 
 extern const struct zt_op zt_op_matmul, zt_op_gemm, zt_op_batch_matmul;
 
-static bool from_params(const struct zt_graph *g, int value) {
-    bool *made = zt_graph_from_params(g);
-    const bool is = made[value];
-    free(made);
-    return is;
-}
-
 /* The parameter in float of which input `in` is the Cast; -1: none. */
 static int master_of(const struct zt_graph *g, int node, int in) {
     const struct zt_value *v = zt_in(g, node, in);
     const int cast = v && v->origin == ZT_FROM_NODE ? v->producer : -1;
     if (cast < 0 || strcmp(g->nodes[cast]->op_type, "Cast") != 0 || zt_in(g, cast, 0)->dtype != ZT_FLOAT)
         return -1;
-    return from_params(g, g->nodes[cast]->in[0]) ? g->nodes[cast]->in[0] : -1;
+    return zt_value_from_params(g, g->nodes[cast]->in[0]) ? g->nodes[cast]->in[0] : -1;
 }
 
 static bool is_gemm_relu(const struct zt_node *n) {

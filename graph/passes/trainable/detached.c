@@ -32,9 +32,8 @@ static bool is_detach(const char *name) {
 }
 
 static bool read_call(struct zt_arena *arena, const struct zt_node *n, struct call *to) {
-    const char *at = n->torch_fx_node, *name;
-    *to = (struct call){ .name = at ? zt_torch_next_argument(arena, &at) : NULL };
-    at = to->name ? strstr(at, "](args") : NULL;
+    const char *at, *name;
+    *to = (struct call){ .name = zt_torch_call(arena, n, &at) };
     while (at && to->count < ARGUMENTS && (name = zt_torch_next_argument(arena, &at)))
         to->argument[to->count++] = name;
     return to->name != NULL;

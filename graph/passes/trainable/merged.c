@@ -44,7 +44,8 @@ struct call {
 };
 
 static void read_call(struct merged *m, struct call *c) {
-    const char *at = strstr(c->n->torch_fx_node, "](args");
+    const char *at;
+    zt_torch_call(m->arena, c->n, &at);
     for (const char *name; at && (name = zt_torch_next_argument(m->arena, &at));) {
         const int state = zt_map_get(&m->at_placeholder, name, -1);
         bool known = state < 0;

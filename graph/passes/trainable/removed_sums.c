@@ -10,17 +10,11 @@
 
 #include <string.h>
 
-/* The name of the traced call that the node belongs to; NULL: none. *at: behind it. */
-static const char *call_of(struct zt_arena *arena, const struct zt_node *n, const char **at) {
-    *at = n->torch_fx_node;
-    return *at ? zt_torch_next_argument(arena, at) : NULL;
-}
-
 /* The argument of the traced call that input `k` of the node is; NULL where numbers stand between the arguments. */
 static const char *argument_of(struct zt_arena *arena, const struct zt_node *n, int k) {
-    const char *at, *name = call_of(arena, n, &at), *found = NULL;
+    const char *at, *name, *found = NULL;
     int count = 0;
-    at = name ? strstr(at, "](args") : NULL;
+    zt_torch_call(arena, n, &at);
     for (; at && (name = zt_torch_next_argument(arena, &at)); count++)
         if (count == k)
             found = name;
@@ -43,7 +37,7 @@ static bool lacks_sum(const struct zt_graph *g, const struct zt_map *made, const
     if (from < 0 || zt_map_get(made, sum, 0) || (strcmp(sum, "add") != 0 && !zt_torch_is_numbered(sum, "add_")))
         return false;
     const struct zt_node *maker = g->nodes[from];
-    const char *call = call_of(g->arena, maker, &at), *own = call_of(g->arena, n, &at);
+    const char *call = zt_torch_call(g->arena, maker, &at), *own = zt_torch_call(g->arena, n, &at);
     return call && strcmp(call, own) != 0 && !maker->torch_rule && !zt_node_is_any(maker, sums);
 }
 
@@ -54,7 +48,7 @@ int zt_trainable_removed_sums(const struct zt_onnx *model, const char ***names) 
     int count = 0;
     *names = ZT_NEW_N(g->arena, const char *, g->node_count + 1);
     for (int i = 0; i < g->node_count && model->torch_signature; i++)
-        if ((call = call_of(g->arena, g->nodes[i], &at)))
+        if ((call = zt_torch_call(g->arena, g->nodes[i], &at)))
             zt_map_put(&made, call, 1);
     for (int i = 0; i < g->node_count && model->torch_signature; i++)
         if (lacks_sum(g, &made, g->nodes[i]))

@@ -88,6 +88,12 @@ const char *zt_torch_next_argument(struct zt_arena *arena, const char **at) {
     return zt_arena_strndup(arena, start + 1, length);
 }
 
+const char *zt_torch_call(struct zt_arena *arena, const struct zt_node *n, const char **arguments) {
+    const char *at = n->torch_fx_node, *name = at ? zt_torch_next_argument(arena, &at) : NULL;
+    *arguments = name ? strstr(at, "](args") : NULL;
+    return name;
+}
+
 /* ---- folded_from ---- */
 
 const char *zt_torch_next_source(struct zt_arena *arena, const char **at) {

@@ -22,6 +22,9 @@ int zt_torch_states(struct zt_arena *arena, const char *signature, struct zt_tor
 
 /* The next name "%NAME" after *at in the text of a traced call; NULL at the end. */
 const char *zt_torch_next_argument(struct zt_arena *arena, const char **at);
+/* The name of the traced call that the node belongs to; NULL: none. *arguments: from where zt_torch_next_argument()
+ * finds its arguments; NULL: it has none. */
+const char *zt_torch_call(struct zt_arena *arena, const struct zt_node *n, const char **arguments);
 /* Whether a name in a traced call is that of new zeros, ones or another number. */
 bool zt_torch_is_filled(struct zt_arena *arena, const char *name);
 

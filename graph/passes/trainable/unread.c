@@ -11,12 +11,6 @@ struct trace {
     bool gaps;                /* a call reads what the file no longer has */
 };
 
-static const char *behind_name(struct zt_arena *arena, const struct zt_node *n, const char **name) {
-    const char *at = n->torch_fx_node;
-    *name = at ? zt_torch_next_argument(arena, &at) : NULL;
-    return *name ? strstr(at, "](args") : NULL;
-}
-
 static void read_trace(const struct zt_onnx *model, struct trace *t) {
     struct zt_graph *g = model->graph;
     struct zt_torch_state *states;
@@ -26,15 +20,17 @@ static void read_trace(const struct zt_onnx *model, struct trace *t) {
     for (int i = 0; i < count; i++)
         zt_map_put(&t->made, states[i].placeholder, 1);
     for (int i = 0; i < g->node_count; i++) {
-        behind_name(g->arena, g->nodes[i], &name);
+        name = zt_torch_call(g->arena, g->nodes[i], &at);
         if (name)
             zt_map_put(&t->made, name, 1);
     }
-    for (int i = 0; i < g->node_count; i++)
-        for (at = behind_name(g->arena, g->nodes[i], &name); at && (name = zt_torch_next_argument(g->arena, &at));) {
+    for (int i = 0; i < g->node_count; i++) {
+        zt_torch_call(g->arena, g->nodes[i], &at);
+        while (at && (name = zt_torch_next_argument(g->arena, &at))) {
             zt_map_put(&t->read, name, 1);
             t->gaps |= !zt_map_get(&t->made, name, 0) && zt_graph_find(g, name) < 0;
         }
+    }
 }
 
 int zt_trainable_drop_unread(const struct zt_onnx *model, const char **names, int count) {
