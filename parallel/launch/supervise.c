@@ -2,14 +2,17 @@
 #include "parallel/launch/supervise_watch.h"
 
 #include "base/arena.h"
+#include "base/text.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { ROUND_MS = 500, LINGER_MS = 10000 }; /* LINGER_MS: for mpirun to end when all ranks are done */
@@ -43,6 +46,52 @@ static void clean_shared_memory(const struct zt_parent *p) {
     for (const struct dirent *at; folder && (at = readdir(folder));)
         if (strncmp(at->d_name, "vader_segment.", 14) == 0 && strstr(at->d_name, mark))
             unlinkat(dirfd(folder), at->d_name, 0);
+    if (folder)
+        closedir(folder);
+}
+
+/* A folder of this user's, which is no link to another; NULL: there is none. */
+static DIR *open_own(int in, const char *name) {
+    struct stat is;
+    const int at = openat(in, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = at >= 0 && fstat(at, &is) == 0 && is.st_uid == geteuid() ? fdopendir(at) : NULL;
+    if (at >= 0 && !folder)
+        close(at);
+    return folder;
+}
+
+static void remove_own(int in, const char *name, int deep) {
+    DIR *folder = deep > 0 ? open_own(in, name) : NULL;
+    const int flags = folder ? AT_REMOVEDIR : 0;
+    for (const struct dirent *at; folder && (at = readdir(folder));)
+        if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0)
+            remove_own(dirfd(folder), at->d_name, deep - 1);
+    if (folder)
+        closedir(folder);
+    unlinkat(in, name, flags);
+}
+
+/* Open MPI's folder ompi.HOST.USER/pid.MPIRUN, which mpirun leaves where it ends ranks that are still in MPI_Init. */
+static void clean_session(const struct zt_parent *p) {
+    const char *const variables[] = { "TMPDIR", "TEMP", "TMP" }, *base = NULL;
+    char owner[16], session[24];
+    for (size_t i = 0; i < sizeof variables / sizeof *variables && !base; i++)
+        base = getenv(variables[i]);
+    snprintf(owner, sizeof owner, ".%u", (unsigned)geteuid());
+    snprintf(session, sizeof session, "pid.%d", (int)p->mpirun.started);
+    DIR *folder = p->mpirun.pid == 0 ? opendir(base ? base : "/tmp") : NULL;
+    for (const struct dirent *at; folder && (at = readdir(folder));) {
+        DIR *of = strncmp(at->d_name, "ompi.", 5) == 0 && zt_text_ends(at->d_name, owner)
+                      ? open_own(dirfd(folder), at->d_name)
+                      : NULL;
+        if (!of)
+            continue;
+        if (faccessat(dirfd(of), session, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+            remove_own(dirfd(of), session, 4);
+            unlinkat(dirfd(folder), at->d_name, AT_REMOVEDIR); /* fails where another run has one in it */
+        }
+        closedir(of);
+    }
     if (folder)
         closedir(folder);
 }
@@ -105,6 +154,7 @@ bool zt_supervise(const struct zt_supervise *job, struct zt_err *err) {
         for (const char *const *folder = job->clean; *folder; folder++)
             clean_folder(&p, *folder);
         clean_shared_memory(&p);
+        clean_session(&p);
         ok = zt_parent_result(&p, err);
         zt_parent_end_line(&p);
     }

@@ -120,6 +120,7 @@ bool zt_mpirun_start(struct zt_mpirun *m, const struct zt_supervise *job, const 
         _exit(127);
     }
     int forked = errno;
+    m->started = m->pid;
     unsetenv(ZT_CONTROL_VARIABLE);
     free(arguments);
     close(output[1]);

@@ -44,6 +44,7 @@ enum { ZT_PENDING_CONNECTIONS = 64 };
 
 struct zt_mpirun {
     pid_t pid;       /* 0: not running */
+    pid_t started;   /* its number, also when it has ended */
     int output;      /* its own output; -1: closed */
     int status;      /* of waitpid() */
     char said[4096]; /* the end of `output` */

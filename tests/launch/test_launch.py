@@ -392,6 +392,24 @@ class Refusals(Case):
         self.assertIn("2 ranks need 40 open files, 24 are allowed", self.one_error(said))
         self.run_it(*self.words("--ranks", "2"), preexec_fn=limit(24, 1024))
 
+    def test_what_mpirun_leaves_of_its_session_is_removed(self):
+        temporary, kept = self.folder / "tmp", self.folder / "kept"
+        for folder in (temporary, kept):
+            folder.mkdir()
+        (kept / "file").write_text("")
+        fake = self.folder / "mpirun"
+        fake.write_text(f"""#!/bin/sh
+mkdir -p "$TMPDIR/ompi.a.$(id -u)/pid.$$/shared" "$TMPDIR/ompi.b.$(id -u)/pid.1" "$TMPDIR/ompi.c.$(id -u)/pid.$$"
+touch "$TMPDIR/ompi.a.$(id -u)/pid.$$/shared/lock"
+ln -s {kept} "$TMPDIR/ompi.c.$(id -u)/pid.$$/link"
+exit 1
+""")
+        fake.chmod(0o755)
+        self.run_it(*self.words("--ranks", "2"), code=1, env={"PATH": f"{self.folder}:{os.environ['PATH']}", "TMPDIR": str(temporary)})
+        self.assertEqual([str(p.relative_to(temporary)) for p in sorted(temporary.rglob("*"))],
+                         [f"ompi.b.{os.getuid()}", f"ompi.b.{os.getuid()}/pid.1"])
+        self.assertTrue((kept / "file").exists(), "a link was followed")
+
     def test_a_signal_ends_what_waits_for_mpirun(self):
         fake = self.folder / "mpirun"
         fake.write_text("#!/bin/sh\nexec sleep 600\n")
