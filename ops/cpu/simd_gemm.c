@@ -15,6 +15,7 @@
 #include "ops/cpu/simd_gemm.h"
 
 #include "device/threads.h"
+#include "ops/cpu/simd_few_rows.h"
 
 #include <stdbool.h>
 
@@ -38,6 +39,7 @@ enum {
 static const double small_flops = 100000; /* below it one thread */
 
 struct cut {
+    bool few;                 /* few rows of y: no units */
     bool whole;               /* a product is one thread's */
     bool direct;              /* only an unfinished panel of b is packed */
     bool once;                /* a unit has all rows of y, and packs the panels of b as it gets to them */
@@ -122,6 +124,11 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
     struct cut c = { .whole = g->count >= MANY, .threads = threads > 0 ? threads : 1 };
     if (2.0 * (double)g->count * (double)g->m * (double)g->n * (double)g->k < small_flops)
         c.threads = 1;
+    if (kernel->depths == 1 && !c.whole && zt_few_rows_takes(g)) {
+        c.few = true;
+        c.a_elems = zt_few_rows_elems(g);
+        return c;
+    }
     c.direct = kernel->depths == 1 && g->b_col == 1 && (!g->beside || g->beside->b_col == 1) &&
                g->m <= (int64_t)FEW_TILES * kernel->rows;
     c.depth = block_depth(kernel, g);
@@ -141,6 +148,8 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
 
 size_t zt_simd_gemm_bytes(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads) {
     struct cut c = cut_of(kernel, g, threads);
+    if (c.few)
+        return (size_t)c.a_elems * sizeof(float);
     const int64_t once = c.b_elems + c.sums_elems;
     int64_t elems = c.whole ? (c.a_elems + once) * c.threads : once + c.a_elems * c.threads;
     elems += g->beside ? c.b_elems : 0;
@@ -477,6 +486,11 @@ void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_
         zt_parallel_for(cut.threads, g->count, multiply_whole, &job);
         return;
     }
-    for (int64_t i = 0; i < g->count; i++)
-        multiply(product(&job, i), cut.threads);
+    for (int64_t i = 0; i < g->count; i++) {
+        const struct job one = product(&job, i);
+        if (cut.few)
+            zt_few_rows_run(kernel->cols / 2, g, &one.at, workspace, cut.threads);
+        else
+            multiply(one, cut.threads);
+    }
 }

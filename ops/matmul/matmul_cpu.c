@@ -1,12 +1,16 @@
 /* Matrix products on the CPU.
  *
- *     AVX-512            float: our own kernel, which needs no copy of a weight in another order and is faster for
- *                        gradients of weights, one factor of which oneDNN transposes first. oneDNN for batches of
- *                        products, whose kernels are made for one small size
- *     AVX-512 with bf16  in bfloat16: our own by large weights and by few rows, else oneDNN; a weight of float is read
- * by our own alone AVX2 alone         float: our own; oneDNN 2.6 falls back to its first float kernels there, which
- * read past the ends of their buffers and switch stacks; memory checkers follow neither neither            oneDNN, or
- * the reference kernels
+ *     AVX-512              float: our own kernel, which needs no copy of a weight in another order and is faster for
+ *                          gradients of weights, one factor of which oneDNN transposes first. oneDNN for batches of
+ *                          products, whose kernels are made for one small size
+ *
+ *     AVX-512 with bf16    bfloat16: our own by large weights and by few rows, else oneDNN; a weight of float is read
+ *                          by our own alone
+ *
+ *     AVX2 alone           float: our own; oneDNN 2.6 falls back to its first float kernels there, which read past the
+ *                          ends of their buffers and switch stacks; memory checkers follow neither
+ *
+ *     neither              oneDNN, or the reference kernels
  *
  * Builds without oneDNN run our own. Its tensors are all plain. */
 #include "ops/matmul/kernels.h"
