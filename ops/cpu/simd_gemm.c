@@ -5,7 +5,8 @@
  * of its columns fit such a block and many units read it. All threads pack the panels of 16 columns of a block, then
  * they compute units of y. Where one unit has all rows of y, it reads each panel of b once: it packs the panel into the
  * first cache and multiplies it there. Products of little depth, gradients of weights at small batches, go along the
- * rows of y. The panel that a unit packs or reads next is fetched into the second cache beside the products, and so are
+ * rows of y. Where b has few panels, packing a would take longer than reading it where it lies, which whole tiles do.
+ * The panel that a unit packs or reads next is fetched into the second cache beside the products, and so are
  * the rows of a that it packs next.
  *
  * A unit is at most MOST_ROWS rows of y by the block's columns. Several threads get UNITS each, of fewer rows and,
@@ -32,8 +33,10 @@ enum {
     MANY_ROWS = 4 * MOST_ROWS,       /* of y: from here on b is read again so often that it is worth reading y again */
     SHALLOW = 32,                    /* up to this depth, y is most of the memory: whole rows of it are written */
     FEW_TILES = 4,                   /* up to this height b is read about once, so it is not packed */
+    FEW_COLUMNS = 320,               /* up to so many a is read so few times that packing it is no gain */
     PACKED = 4,                      /* panels of b that a thread packs at once, where all pack */
     NEAR = 1 << 17,                  /* floats of packed b that may stay in a second cache of 512 KiB */
+    STEP = 4,                        /* depths are a multiple of it, but for the last of a product */
     MOST_AHEAD = 256,                /* floats of packed b beside a tile: more would wait for each other */
 };
 static const double small_flops = 100000; /* below it one thread */
@@ -43,9 +46,11 @@ struct cut {
     bool whole;               /* a product is one thread's */
     bool direct;              /* only an unfinished panel of b is packed */
     bool once;                /* a unit has all rows of y, and packs the panels of b as it gets to them */
+    bool in_place;            /* whole tiles of a are not packed */
     int threads;              /* for products, or for the units of one */
     int64_t n;                /* columns of the widest b */
     int64_t depth, cols;      /* of a block of b */
+    int64_t slice;            /* depth that is summed before y is added to, a panel of b in the first cache */
     int64_t down, across;     /* units of a block of y */
     int64_t a_elems, b_elems; /* of packed memory */
     int64_t panel;            /* once: where a unit's panel of b begins, behind its rows of a */
@@ -68,6 +73,12 @@ static int64_t parts(int64_t total, int64_t part) {
 
 static int64_t round_up(int64_t n, int64_t to) {
     return parts(n, to) * to;
+}
+
+/* Depth of the slices of k, of ZT_GEMM_DEPTH or a little more: a short last one would read and write y for few
+ * products. */
+static int64_t slice_of(int64_t k) {
+    return least(k, round_up(parts(k, parts(k, ZT_GEMM_DEPTH + ZT_GEMM_DEPTH / 16)), STEP));
 }
 
 /* Packed words of a depth. */
@@ -112,12 +123,20 @@ static void cut_sums(struct cut *c, const struct zt_simd_gemm_kernel *kernel, co
 
 /* The depth of a block of b, together with that beside it. With several of them the sums of all of y stay until the
  * last one where y is rounded, so that near blocks are not worth it there. */
-static int64_t block_depth(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g) {
+static int64_t block_depth(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int64_t slice) {
     const int64_t beside = g->beside ? round_up(g->beside->n, kernel->cols) : 0;
     const int64_t held = (int64_t)HELD * kernel->depths / (round_up(g->n, kernel->cols) + beside);
-    const int64_t depth = held / ZT_GEMM_DEPTH * ZT_GEMM_DEPTH;
+    const int64_t depth = held / slice * slice, largest = MOST_DEPTH / slice * slice;
     const bool near = depth > 0 && g->m >= MANY_ROWS && !g->y_bfloat;
-    return least(g->k, near ? least(depth, MOST_DEPTH) : MOST_DEPTH);
+    return least(g->k, near ? least(depth, largest) : largest);
+}
+
+/* Whether packing a would cost more than its tiles gain: few panels of b read it. A last panel of a vector's columns or
+ * fewer has other kernels, which read packed rows. */
+static bool reads_in_place(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g) {
+    const int64_t left = g->n % kernel->cols;
+    return kernel->depths == 1 && g->a_col == 1 && !g->beside && g->k > SHALLOW && g->n <= FEW_COLUMNS &&
+           (left == 0 || left > kernel->cols / 2);
 }
 
 static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads) {
@@ -131,11 +150,13 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
     }
     c.direct = kernel->depths == 1 && g->b_col == 1 && (!g->beside || g->beside->b_col == 1) &&
                g->m <= (int64_t)FEW_TILES * kernel->rows;
-    c.depth = block_depth(kernel, g);
+    c.in_place = reads_in_place(kernel, g);
+    c.slice = slice_of(g->k);
+    c.depth = block_depth(kernel, g, c.slice);
     c.n = g->beside ? most(g->n, g->beside->n) : g->n;
     c.cols = least(round_up(c.n, kernel->cols), BLOCK / c.depth / kernel->cols * kernel->cols);
     cut_units(&c, kernel, g);
-    const int64_t slice = words(kernel, least(g->k, ZT_GEMM_DEPTH));
+    const int64_t slice = words(kernel, c.slice);
     c.panel = c.a_elems =
         round_up(least(parts(g->m, kernel->rows) * kernel->rows, c.once ? ONCE_ROWS : MOST_ROWS) * slice, 16);
     if (c.once)
@@ -173,7 +194,7 @@ struct panel {
     int64_t row; /* from one of its rows to the next */
 };
 
-/* The columns from panel * cols on of the block, at its depth k, a multiple of ZT_GEMM_DEPTH. Packed panels of one
+/* The columns from panel * cols on of the block, at its depth k, a multiple of a slice. Packed panels of one
  * depth follow each other, in the order in which a unit reads them. */
 static struct panel panel_at(const struct job *job, int64_t panel, int64_t k) {
     int cols = job->kernel->cols;
@@ -184,7 +205,7 @@ static struct panel panel_at(const struct job *job, int64_t panel, int64_t k) {
     if (direct)
         return (struct panel){ job->packed_b + k * cols, cols };
     return (struct panel){ job->packed_b + words(job->kernel, k) * round_up(job->cols, cols) +
-                               panel * cols * words(job->kernel, least(job->depth - k, ZT_GEMM_DEPTH)),
+                               panel * cols * words(job->kernel, least(job->depth - k, job->cut->slice)),
                            cols };
 }
 
@@ -207,7 +228,7 @@ static void pack_slice(const struct job *job, int64_t panel, int64_t panels, int
     const struct zt_simd_gemm *g = job->g;
     const int cols = job->kernel->cols;
     job->kernel->pack_cols(source_of(job, panel, k), g->b_col, g->b_row, least(job->cols - panel * cols, panels * cols),
-                           least(job->depth - k, ZT_GEMM_DEPTH), to);
+                           least(job->depth - k, job->cut->slice), to);
 }
 
 /* PACKED panels. */
@@ -216,7 +237,7 @@ static void pack_panels(void *arg, int64_t i) {
     const int64_t all = parts(job->cols, job->kernel->cols);
     const int64_t first = job->cut->direct ? job->cols / job->kernel->cols : i * PACKED;
     const int64_t end = least(first + PACKED, all);
-    for (int64_t k = 0; k < job->depth && first < end; k += ZT_GEMM_DEPTH)
+    for (int64_t k = 0; k < job->depth && first < end; k += job->cut->slice)
         pack_slice(job, first, end - first, k, (float *)panel_at(job, first, k).at); /* in packed_b */
 }
 
@@ -290,9 +311,15 @@ struct slice {
     const struct job *job;
     const struct unit *unit;
     struct zt_simd_gemm_tiles common;
-    const float *packed; /* its rows of a */
+    const float *packed; /* its rows of a, but for those in place */
+    int64_t k;
     struct sums sums;
 };
+
+/* The unit's first rows whose a is not packed. */
+static int64_t rows_in_place(const struct job *job, const struct unit *u) {
+    return job->cut->in_place ? u->rows / job->kernel->rows * job->kernel->rows : 0;
+}
 
 /* The tiles of the unit's rows [r, r + rows) at column j of the block, of the panel of b at `panel`. */
 static void multiply_tiles(const struct slice *s, int64_t r, int64_t rows, int64_t j, struct panel panel) {
@@ -300,6 +327,11 @@ static void multiply_tiles(const struct slice *s, int64_t r, int64_t rows, int64
     const int64_t row = s->unit->row + r, col = s->job->j + j;
     struct zt_simd_gemm_tiles t = s->common;
     t.a = s->packed + r * t.depth;
+    t.a_row = 0;
+    if (r < rows_in_place(s->job, s->unit)) {
+        t.a = (const float *)s->job->at.a + row * g->a_row + s->job->k + s->k;
+        t.a_row = g->a_row;
+    }
     t.b = panel.at;
     t.b_row = panel.row;
     t.rows = rows;
@@ -341,11 +373,11 @@ static struct zt_simd_gemm_ahead next_source(const struct slice *s, int64_t j, i
     const struct zt_simd_gemm *g = job->g;
     const int cols = job->kernel->cols;
     const bool last = j + cols >= s->unit->end;
-    const int64_t at = last ? k + ZT_GEMM_DEPTH : k;
+    const int64_t at = last ? k + job->cut->slice : k;
     if (at >= job->depth)
         return (struct zt_simd_gemm_ahead){ .at = NULL };
     return ahead_of(source_of(job, (last ? s->unit->col : j + cols) / cols, at), job->kernel->b_bytes,
-                    &(struct strides){ g->b_col, g->b_row, cols, least(job->depth - at, ZT_GEMM_DEPTH) }, tiles);
+                    &(struct strides){ g->b_col, g->b_row, cols, least(job->depth - at, job->cut->slice) }, tiles);
 }
 
 /* Returns the following packed panel, where those of a depth do not stay in the second cache and the tiles are enough
@@ -353,7 +385,7 @@ static struct zt_simd_gemm_ahead next_source(const struct slice *s, int64_t j, i
 static struct zt_simd_gemm_ahead next_packed(const struct slice *s, int64_t j, int64_t k, int64_t tiles) {
     const struct job *job = s->job;
     const int cols = job->kernel->cols;
-    const int64_t floats = words(job->kernel, least(job->depth - k, ZT_GEMM_DEPTH)) * cols;
+    const int64_t floats = words(job->kernel, least(job->depth - k, job->cut->slice)) * cols;
     if (job->cut->direct || j + cols >= s->unit->end || parts(job->cols, cols) * floats <= NEAR ||
         floats > tiles * MOST_AHEAD)
         return (struct zt_simd_gemm_ahead){ .at = NULL };
@@ -364,26 +396,26 @@ static struct zt_simd_gemm_ahead next_packed(const struct slice *s, int64_t j, i
 static struct zt_simd_gemm_ahead next_rows(const struct slice *s, int64_t k, int64_t tiles) {
     const struct job *job = s->job;
     const struct zt_simd_gemm *g = job->g;
-    const bool last = k + ZT_GEMM_DEPTH >= job->depth;
+    const bool last = k + job->cut->slice >= job->depth;
     const int64_t row = last ? s->unit->row + s->unit->rows : s->unit->row;
-    const int64_t at = job->k + (last ? 0 : k + ZT_GEMM_DEPTH), rows = least(s->unit->rows, g->m - row);
+    const int64_t at = job->k + (last ? 0 : k + job->cut->slice), rows = least(s->unit->rows, g->m - row);
     if (rows <= 0)
         return (struct zt_simd_gemm_ahead){ .at = NULL };
     return ahead_of(a_element(job->kernel, job->at.a, row * g->a_row + at * g->a_col), job->kernel->a_bytes,
-                    &(struct strides){ g->a_row, g->a_col, rows, least(job->k + job->depth - at, ZT_GEMM_DEPTH) },
+                    &(struct strides){ g->a_row, g->a_col, rows, least(job->k + job->depth - at, job->cut->slice) },
                     tiles);
 }
 
 /* The products of a unit at depth k of the block by its packed rows. */
 static void multiply_packed(const struct job *job, const struct unit *u, int64_t k, float *packed) {
     const struct zt_simd_gemm_kernel *kernel = job->kernel;
-    struct slice slice = { job, u, tiles_at(job, k, least(job->depth - k, ZT_GEMM_DEPTH)), packed,
-                           sums_of(job, u, packed) };
+    struct slice slice = { job,    u, tiles_at(job, k, least(job->depth - k, job->cut->slice)),
+                           packed, k, sums_of(job, u, packed) };
     if (job->g->k <= SHALLOW) {
         multiply_shallow(&slice, k);
         return;
     }
-    const int64_t tiles = parts(u->rows, kernel->rows);
+    const int64_t tiles = parts(u->rows, kernel->rows), in_place = rows_in_place(job, u);
     struct zt_simd_gemm_ahead rows = next_rows(&slice, k, tiles * parts(u->end - u->col, kernel->cols));
     for (int64_t j = u->col; j < u->end; j += kernel->cols) {
         struct panel panel = { packed + job->cut->panel, kernel->cols };
@@ -394,8 +426,20 @@ static void multiply_packed(const struct job *job, const struct unit *u, int64_t
         struct zt_simd_gemm_ahead cols = (job->cut->once ? next_source : next_packed)(&slice, j, k, tiles);
         slice.common.ahead[0] = cols.at ? &cols : NULL;
         slice.common.ahead[1] = rows.at ? &rows : NULL;
-        multiply_tiles(&slice, 0, u->rows, j, panel);
+        if (in_place > 0)
+            multiply_tiles(&slice, 0, in_place, j, panel);
+        if (u->rows > in_place)
+            multiply_tiles(&slice, in_place, u->rows - in_place, j, panel);
     }
+}
+
+/* Packs the unit's rows of a at depth k of the block that are not read in place. */
+static void pack_unit(const struct job *job, const struct unit *u, int64_t k, float *to) {
+    const struct zt_simd_gemm *g = job->g;
+    const int64_t first = rows_in_place(job, u), row = u->row + first, depth = least(job->depth - k, job->cut->slice);
+    if (first < u->rows)
+        job->kernel->pack_rows(a_element(job->kernel, job->at.a, row * g->a_row + (job->k + k) * g->a_col), g->a_row,
+                               g->a_col, u->rows - first, depth, to + first * words(job->kernel, depth));
 }
 
 static bool empty(const struct unit *u) {
@@ -414,9 +458,8 @@ static void multiply_unit(void *arg, int64_t i) {
         beside.rows = least(u.rows, job->beside->g->m - u.row);
     }
     float *packed = job->packed_a + zt_parallel_thread() * job->a_elems;
-    for (int64_t k = 0; k < job->depth && !(empty(&u) && empty(&beside)); k += ZT_GEMM_DEPTH) {
-        const void *a = a_element(job->kernel, job->at.a, u.row * g->a_row + (job->k + k) * g->a_col);
-        job->kernel->pack_rows(a, g->a_row, g->a_col, u.rows, least(job->depth - k, ZT_GEMM_DEPTH), packed);
+    for (int64_t k = 0; k < job->depth && !(empty(&u) && empty(&beside)); k += job->cut->slice) {
+        pack_unit(job, &u, k, packed);
         if (!empty(&u))
             multiply_packed(job, &u, k, packed);
         if (!empty(&beside))

@@ -5,9 +5,10 @@
  *     rows of a are packed in panels of `rows`:       [panel of rows][depth][rows]      by the thread that uses them
  *     a tile of y, rows x cols, stays in registers over the whole depth
  *
- * Rounding: ZT_GEMM_DEPTH products are summed by fused multiply-adds, and these sums are added in order. An
- * element of y depends on nothing else, so its bits depend neither on the division of the work nor on its position. NaN
- * stays NaN. */
+ * Rounding: about ZT_GEMM_DEPTH products, equal parts of k, are summed by fused multiply-adds, and these sums are added
+ * in order; with few rows (simd_few_rows.h) k is summed as it says. An element of y depends on k, and on m and the
+ * order of b in so far as they choose between the two, so its bits depend neither on the division of the work nor on
+ * its position. NaN stays NaN. */
 #ifndef ZT_OPS_CPU_SIMD_GEMM_H
 #define ZT_OPS_CPU_SIMD_GEMM_H
 
@@ -48,6 +49,8 @@ struct zt_simd_gemm_tiles {
     int64_t a_step; /* from one panel of packed rows to the next */
     int a_panels;   /* a is [panel of `cols` of the depth][row][cols] instead, panels a_step apart, of whole tiles;
                      * cols is the kernel's, and so is the product's */
+    int64_t a_row;  /* not 0: a is float where it lies, the words of a row adjacent and its rows a_row apart, of whole
+                     * tiles and of more columns than a vector */
     int64_t b_row, depth; /* from one row of b to the next; words of the depth */
     int64_t rows;         /* of y */
     int cols;             /* of y, at most the kernel's */
