@@ -112,9 +112,13 @@ static bool fail_missing_input(const struct zt_arrays *a, int index, struct zt_e
     if (a->folder)
         return zt_fail(err, ZT_EXIT_DATA, "%s: input %d \"%s\": there is no input_%d.pb", src, index, name, index);
     zt_fail(err, ZT_EXIT_DATA, "%s: input %d \"%s\": there is no array of this name", src, index, name);
-    if (!a->npz.count)
-        return zt_hint(err, "the file holds no arrays");
-    return zt_hint(err, "the file holds \"%s\"%s", a->npz.at[0].name, a->npz.count > 1 ? " and others" : "");
+    struct zt_text names = { 0 };
+    for (int i = 0; i < a->npz.count && names.length < 256; i++)
+        zt_text_add(&names, "%s%s", i ? ", " : "", a->npz.at[i].name);
+    zt_hint(err, "the array of an input has the name of the input; the file has: %s",
+            names.at ? names.at : "no arrays");
+    zt_text_finish(&names);
+    return false;
 }
 
 static bool fail_list_input(const struct zt_arrays *a, int index, struct zt_err *err) {

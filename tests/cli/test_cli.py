@@ -76,7 +76,14 @@ class Options(Case):
         self.assertRegex(self.run_ztrain("--version").stdout, r"^ztrain \d+\.\d+\.\d+\n$")
 
     def test_without_arguments_what_is_missing_is_named(self):
-        self.refused(says=["--model", "--config", "hint: "])
+        text = self.refused(says=["--model", "--config", "hint: `ztrain --help` lists the commands and options"])
+        self.assertEqual(text.count("hint: "), 1)
+        self.refused("plan", says=["--model", "--config", "hint: `ztrain plan --help` lists the options"])
+
+    def test_a_model_or_data_without_its_option_is_told_the_option(self):
+        self.refused("inspect", "m.onnx", says=['unexpected argument "m.onnx"', "hint: a model follows --model"])
+        config = self.write("c.json", b"{}")
+        self.refused("--model", "m", "--config", config, "--data", "d.npz", says=["--data d.npz: the format is missing, wants FORMAT:PATH"])
 
     def test_an_unknown_command_names_the_nearest(self):
         self.refused("prdict", says=["unknown command prdict", "hint: did you mean `ztrain predict`?"])
@@ -286,7 +293,7 @@ class Predict(Case):
     def test_a_missing_input_is_named(self):
         (self.folder / "in").mkdir()
         self.predict(linear(), self.folder / "in", code=4, says=['"x"', "input_0.pb"])
-        self.predict(linear(), self.write("in.npz", npz({"z": ([1], [1])})), code=4, says=['"x"', '"z"'])
+        self.predict(linear(), self.write("in.npz", npz({"z": ([1], [1])})), code=4, says=['"x"', 'the file has: z'])
 
     def test_inputs_that_are_not_there_are_named(self):
         self.predict(linear(), self.folder / "nothing.npz", code=4, says=["nothing.npz"])
