@@ -5,13 +5,12 @@
 #ifndef ZT_GRAPH_IR_KERNEL_H
 #define ZT_GRAPH_IR_KERNEL_H
 
+#include "base/backend.h"
 #include "base/err.h"
 #include "base/rng.h"
 #include "graph/ir/graph.h"
 
 struct zt_device;
-
-enum zt_backend { ZT_REF, ZT_CPU, ZT_CUDA, ZT_BACKENDS };
 
 /* A memory layout other than plain row-major (a vendor's blocked format). Static, or owned by the graph's arena. */
 struct zt_layout {

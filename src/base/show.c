@@ -1,6 +1,6 @@
 #include "base/show.h"
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>
