@@ -77,7 +77,7 @@ struct branches {
     int inputs_of_run;                         /* of the graph that runs: with cotangents, the larger one */
 };
 
-void zt_if_release(void *state) {
+static void release(void *state) {
     struct branches *s = state;
     for (int k = 0; s && k < ZT_BRANCHES; k++)
         zt_loop_iteration_destroy(s->of[k]);
@@ -100,7 +100,7 @@ static bool prepare(struct zt_prepare *p, bool gradient, enum zt_backend fast, s
         s->of[k] = zt_loop_iteration_create(graph[k], stays, fast, p->threads, err);
         free(stays);
         if (!s->of[k]) {
-            zt_if_release(s);
+            release(s);
             return false;
         }
         s->inputs[k] = branch[k]->input_count;
@@ -112,19 +112,19 @@ static bool prepare(struct zt_prepare *p, bool gradient, enum zt_backend fast, s
     return true;
 }
 
-bool zt_if_prepare_ref(struct zt_prepare *p, struct zt_err *err) {
+static bool prepare_ref(struct zt_prepare *p, struct zt_err *err) {
     return prepare(p, false, ZT_REF, err);
 }
 
-bool zt_if_prepare_cpu(struct zt_prepare *p, struct zt_err *err) {
+static bool prepare_cpu(struct zt_prepare *p, struct zt_err *err) {
     return prepare(p, false, ZT_CPU, err);
 }
 
-bool zt_if_grad_prepare_ref(struct zt_prepare *p, struct zt_err *err) {
+static bool grad_prepare_ref(struct zt_prepare *p, struct zt_err *err) {
     return prepare(p, true, ZT_REF, err);
 }
 
-bool zt_if_grad_prepare_cpu(struct zt_prepare *p, struct zt_err *err) {
+static bool grad_prepare_cpu(struct zt_prepare *p, struct zt_err *err) {
     return prepare(p, true, ZT_CPU, err);
 }
 
@@ -154,11 +154,11 @@ static bool run_chosen(const struct zt_call *call, int branch, int out, int out_
     return true;
 }
 
-bool zt_if_branch(const struct zt_call *call, struct zt_err *err) {
+static bool run(const struct zt_call *call, struct zt_err *err) {
     return run_chosen(call, chosen(call), 0, call->out_count, err);
 }
 
-bool zt_if_branch_back(const struct zt_call *call, struct zt_err *err) {
+static bool run_back(const struct zt_call *call, struct zt_err *err) {
     const struct zt_graph *graph[ZT_BRANCHES];
     const int branch = chosen(call);
     zt_if_graphs(call->node, true, graph);
@@ -194,8 +194,8 @@ const struct zt_op zt_op_if_run = {
     .infer = run_infer,
     .grad = zt_if_gradient,
     .flops = run_flops,
-    .kernel = { [ZT_REF] = { .prepare = zt_if_prepare_ref, .run = zt_if_branch, .release = zt_if_release },
-                [ZT_CPU] = { .prepare = zt_if_prepare_cpu, .run = zt_if_branch, .release = zt_if_release } },
+    .kernel = { [ZT_REF] = { .prepare = prepare_ref, .run = run, .release = release },
+                [ZT_CPU] = { .prepare = prepare_cpu, .run = run, .release = release } },
 };
 const struct zt_op zt_op_if_run_grad = {
     .name = "IfRunGrad",
@@ -208,6 +208,6 @@ const struct zt_op zt_op_if_run_grad = {
     .attrs = grad_attrs,
     .infer = grad_infer,
     .flops = grad_flops,
-    .kernel = { [ZT_REF] = { .prepare = zt_if_grad_prepare_ref, .run = zt_if_branch_back, .release = zt_if_release },
-                [ZT_CPU] = { .prepare = zt_if_grad_prepare_cpu, .run = zt_if_branch_back, .release = zt_if_release } },
+    .kernel = { [ZT_REF] = { .prepare = grad_prepare_ref, .run = run_back, .release = release },
+                [ZT_CPU] = { .prepare = grad_prepare_cpu, .run = run_back, .release = release } },
 };

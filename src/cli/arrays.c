@@ -53,7 +53,8 @@ bool zt_arrays_read_list(struct zt_arrays *a, const struct zt_array_key *key, co
            (zt_onnx_read_list(path, a->arena, list, ZT_EXIT_DATA, err) && check_elements(a, key, type, list, err));
 }
 
-int *zt_arrays_add_list(struct zt_arrays *a, const char *name, const struct zt_onnx_list *from) {
+/* Adds the tensors of a list to the graph as inputs "NAME.I" with these contents; returns their ids. */
+static int *add_list(struct zt_arrays *a, const char *name, const struct zt_onnx_list *from) {
     int *at = ZT_NEW_N(a->arena, int, from->tensor_count + 1);
     for (int i = 0; i < from->tensor_count; i++) {
         const struct zt_tensor *t = &from->tensor[i];
@@ -145,7 +146,7 @@ static bool feed_list(struct zt_arrays *a, int index, struct zt_err *err) {
         return fail_list_input(a, index, err);
     if (!list.dtype && read.tensor_count)
         list.dtype = read.tensor[0].dtype;
-    int *at = zt_arrays_add_list(a, g->values[id]->name, &read);
+    int *at = add_list(a, g->values[id]->name, &read);
     list.at = at;
     list.count = read.tensor_count;
     if (list.kind == ZT_OPTIONAL)
