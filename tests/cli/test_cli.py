@@ -106,6 +106,12 @@ class Options(Case):
             self.refused("--model", "m", option, "x", says=[f"unknown option {option.split('=')[0]}, which belongs to {owner}\nhint: ", hint])
         self.refused("inspect", "--bf16", says=["unknown option --bf16\nhint: `ztrain inspect --help`"])  # has no --set
 
+    def test_every_fusion_pattern_is_in_the_documentation(self):
+        root = pathlib.Path(__file__).parents[2]
+        patterns = set(re.findall(r"^    ROW\((\w+)\)", (root / "ops/patterns.c").read_text(), re.M))
+        self.assertGreater(len(patterns), 40)
+        self.assertEqual(patterns - set(re.findall(r"`(\w+)`", (root / "docs/gpu.md").read_text())), set())
+
     def test_keys_that_hints_name_are_keys(self):
         """A --set of a hint is not refused as an unknown key."""
         source = (pathlib.Path(__file__).parents[2] / "src/session/options.c").read_text()
