@@ -64,6 +64,7 @@ struct zt_call {
 struct zt_prepare {
     struct zt_graph *graph; /* prepare may use its arena and must not change the graph */
     int node;
+    enum zt_backend backend;             /* whose kernel this is */
     int threads;                         /* maximum number of compute threads; batch blocks must not depend on it */
     const struct zt_layout **in_layout;  /* in: layouts from the producers; out: layouts that the kernel wants (NULL:
                                             plain). A reorder node is inserted where they differ */

@@ -89,7 +89,7 @@ static size_t address_bytes(const struct branches *s) {
     return zt_align_64((size_t)(s->inputs_of_run + 1) * sizeof(void *));
 }
 
-static bool prepare(struct zt_prepare *p, bool gradient, enum zt_backend fast, struct zt_err *err) {
+static bool prepare(struct zt_prepare *p, bool gradient, struct zt_err *err) {
     const struct zt_graph *branch[ZT_BRANCHES], *graph[ZT_BRANCHES];
     struct branches *s = zt_calloc(1, sizeof *s);
     size_t most = 0;
@@ -97,7 +97,7 @@ static bool prepare(struct zt_prepare *p, bool gradient, enum zt_backend fast, s
     zt_if_graphs(p->graph->nodes[p->node], gradient, graph);
     for (int k = 0; k < ZT_BRANCHES; k++) {
         bool *stays = zt_calloc((size_t)graph[k]->input_count + 1, sizeof *stays);
-        s->of[k] = zt_loop_iteration_create(graph[k], stays, fast, p->threads, err);
+        s->of[k] = zt_loop_iteration_create(graph[k], stays, p->backend, p->threads, err);
         free(stays);
         if (!s->of[k]) {
             release(s);
@@ -112,20 +112,12 @@ static bool prepare(struct zt_prepare *p, bool gradient, enum zt_backend fast, s
     return true;
 }
 
-static bool prepare_ref(struct zt_prepare *p, struct zt_err *err) {
-    return prepare(p, false, ZT_REF, err);
+static bool prepare_run(struct zt_prepare *p, struct zt_err *err) {
+    return prepare(p, false, err);
 }
 
-static bool prepare_cpu(struct zt_prepare *p, struct zt_err *err) {
-    return prepare(p, false, ZT_CPU, err);
-}
-
-static bool grad_prepare_ref(struct zt_prepare *p, struct zt_err *err) {
-    return prepare(p, true, ZT_REF, err);
-}
-
-static bool grad_prepare_cpu(struct zt_prepare *p, struct zt_err *err) {
-    return prepare(p, true, ZT_CPU, err);
+static bool prepare_grad(struct zt_prepare *p, struct zt_err *err) {
+    return prepare(p, true, err);
 }
 
 static int chosen(const struct zt_call *call) {
@@ -194,8 +186,8 @@ const struct zt_op zt_op_if_run = {
     .infer = run_infer,
     .grad = zt_if_gradient,
     .flops = run_flops,
-    .kernel = { [ZT_REF] = { .prepare = prepare_ref, .run = run, .release = release },
-                [ZT_CPU] = { .prepare = prepare_cpu, .run = run, .release = release } },
+    .kernel = { [ZT_REF] = { .prepare = prepare_run, .run = run, .release = release },
+                [ZT_CPU] = { .prepare = prepare_run, .run = run, .release = release } },
 };
 const struct zt_op zt_op_if_run_grad = {
     .name = "IfRunGrad",
@@ -208,6 +200,6 @@ const struct zt_op zt_op_if_run_grad = {
     .attrs = grad_attrs,
     .infer = grad_infer,
     .flops = grad_flops,
-    .kernel = { [ZT_REF] = { .prepare = grad_prepare_ref, .run = run_back, .release = release },
-                [ZT_CPU] = { .prepare = grad_prepare_cpu, .run = run_back, .release = release } },
+    .kernel = { [ZT_REF] = { .prepare = prepare_grad, .run = run_back, .release = release },
+                [ZT_CPU] = { .prepare = prepare_grad, .run = run_back, .release = release } },
 };
