@@ -1,6 +1,6 @@
 #include "base/show.h"
 
-#include "base/text.h"
+#include "base/utf8.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* Text: growing strings, numbers, UTF-8, patterns, and search for similar words. */
+/* Text: growing strings, parsing of numbers, and search for similar words. */
 #ifndef ZT_BASE_TEXT_H
 #define ZT_BASE_TEXT_H
 
@@ -21,10 +21,6 @@ void zt_text_keep_end(char *to, size_t room, const char *bytes, size_t count);
 /* Parses a decimal integer from -INT64_MAX to INT64_MAX: digits with an optional leading '-', independent of the
  * locale. On failure returns false and leaves *number unchanged. */
 bool zt_text_number(const char *text, int64_t *number);
-
-/* Decodes the first character of the `left` > 0 bytes at `at` (RFC 3629: no surrogates, no overlong forms). Returns its
- * length in bytes, 0 if the bytes are not valid UTF-8. */
-int zt_utf8_read(const unsigned char *at, size_t left, uint32_t *character);
 
 /* Whether `text` begins or ends with `with`, byte by byte; true for an empty `with`. */
 bool zt_text_begins(const char *text, const char *with);

@@ -1,6 +1,6 @@
 #include "cli/html.h"
 
-#include "base/text.h"
+#include "base/utf8.h"
 
 #include <string.h>
 

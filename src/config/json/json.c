@@ -1,7 +1,7 @@
 #include "config/json/json.h"
 
 #include "base/map.h"
-#include "base/text.h"
+#include "base/utf8.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,6 +1,7 @@
 #include "config/json/node_text.h"
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "config/json/json.h"
 
 static void add_quoted(struct zt_text *to, const char *text) {
