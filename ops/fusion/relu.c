@@ -74,8 +74,8 @@ static bool pool_relu_grad_ref(const struct zt_call *call, struct zt_err *err) {
 }
 
 #define PRODUCT_ROW                                                                                                    \
-    .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1,                              \
-    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2, .attrs = zt_fused_attrs
+    .domain = "ztrain", .since = 1, ZT_ONE_OUT(2, 3), .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },        \
+    .same_type = 1 << 1 | 1 << 2, .attrs = zt_fused_attrs
 const struct zt_op zt_op_conv_relu = {
     .name = "ConvRelu",
     PRODUCT_ROW,
@@ -98,10 +98,7 @@ const struct zt_op zt_op_max_pool_relu_grad = {
     .name = "MaxPoolReluGrad",
     .domain = "ztrain",
     .since = 1,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    ZT_ONE_OUT(3, 3),
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT },
     .same_type = 1 << 2,
     .attrs = zt_fused_attrs,
