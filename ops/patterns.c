@@ -28,43 +28,34 @@
     ROW(einsum)                                                                                                        \
     ROW(sinc)                                                                                                          \
     ROW(slices)
-/* Patterns of the training graph. conv_relu_pool and conv_relu_pool_grad match nodes of conv_relu and pool_relu_grad.
- * half_propagation removes the casts that would hide matches of the other CUDA patterns; it is tried again after
- * bias_grad, which removes readers in fp32. linear_bias comes before linear_add and linear_relu, which match its nodes;
- * fused_elementwise takes the remaining nodes. conv_float_cpu comes before
- * conv_relu_pool_grad, which matches its nodes. Eight CUDA patterns have the names of CPU patterns. */
+/* Patterns of the training graph. conv_relu_pool and conv_relu_pool_grad match nodes of conv_relu, pool_relu_grad and
+ * conv_float. half_propagation removes the casts that would hide matches of the other CUDA patterns; it is tried again
+ * after bias_grad, which removes readers in fp32. linear_bias comes before linear_add and linear_relu, which match its
+ * nodes; fused_elementwise takes the remaining nodes. */
 #define TRAINING(ROW)                                                                                                  \
+    ROW(half_propagation)                                                                                              \
     ROW(shuffle_channels)                                                                                              \
     ROW(norm_swish)                                                                                                    \
     ROW(batch_norm_activation)                                                                                         \
     ROW(pool_relu_grad)                                                                                                \
     ROW(conv_relu)                                                                                                     \
-    ROW(conv_float_cpu)                                                                                                \
+    ROW(linear_gelu)                                                                                                   \
+    ROW(linear_gelu_grad)                                                                                              \
+    ROW(conv_float)                                                                                                    \
     ROW(conv_relu_pool)                                                                                                \
     ROW(conv_relu_pool_grad)                                                                                           \
     ROW(gemm_relu)                                                                                                     \
     ROW(conv_activation)                                                                                               \
-    ROW(half_propagation)                                                                                              \
-    ROW(pool_relu_grad_cuda)                                                                                           \
-    ROW(conv_relu_cuda)                                                                                                \
-    ROW(linear_gelu)                                                                                                   \
-    ROW(linear_gelu_grad)                                                                                              \
-    ROW(conv_float)                                                                                                    \
     ROW(batch_norm_relu)                                                                                               \
     ROW(batch_norm_relu_grad)                                                                                          \
     ROW(batch_norm_relu_recomputed)                                                                                    \
-    ROW(batch_norm_relu_cuda)                                                                                          \
-    ROW(batch_norm_relu_grad_cuda)                                                                                     \
     ROW(batch_norm_statistics)                                                                                         \
     ROW(conv_add)                                                                                                      \
     ROW(gemm_float)                                                                                                    \
     ROW(bias_grad)                                                                                                     \
-    ROW(gemm_float_cpu)                                                                                                \
-    ROW(bias_grad_cpu)                                                                                                 \
     ROW(half_propagation)                                                                                              \
     ROW(gemm_master)                                                                                                   \
     ROW(cross_entropy)                                                                                                 \
-    ROW(cross_entropy_cpu)                                                                                             \
     ROW(padded_classes)                                                                                                \
     ROW(extreme_grad)                                                                                                  \
     ROW(ranges)                                                                                                        \

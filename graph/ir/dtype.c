@@ -152,6 +152,10 @@ static int64_t saturate(double value, double low, double high, int64_t lowest, i
     return value >= high ? highest : (int64_t)value;
 }
 
+static bool is_float(enum zt_dtype dtype) {
+    return zt_dtype_in(dtype, ZT_ANY_FLOAT | ZT_ANY_NARROW_FLOAT | ZT_BIT(ZT_FLOAT8E8M0));
+}
+
 int64_t zt_load_int(enum zt_dtype dtype, const void *data, int64_t i) {
     switch (dtype) {
     case ZT_BOOL:
@@ -176,19 +180,8 @@ int64_t zt_load_int(enum zt_dtype dtype, const void *data, int64_t i) {
         return ((const any_int64 *)data)[i];
     case ZT_UINT64:
         return (int64_t)((const any_uint64 *)data)[i];
-    case ZT_FLOAT:
-    case ZT_DOUBLE:
-    case ZT_FLOAT16:
-    case ZT_BFLOAT16:
-    case ZT_FLOAT8E4M3FN:
-    case ZT_FLOAT8E4M3FNUZ:
-    case ZT_FLOAT8E5M2:
-    case ZT_FLOAT8E5M2FNUZ:
-    case ZT_FLOAT4E2M1:
-    case ZT_FLOAT8E8M0:
-        return saturate(zt_load_double(dtype, data, i), -0x1p63, 0x1p63, INT64_MIN, INT64_MAX);
     default:
-        return 0;
+        return is_float(dtype) ? saturate(zt_load_double(dtype, data, i), -0x1p63, 0x1p63, INT64_MIN, INT64_MAX) : 0;
     }
 }
 
@@ -258,20 +251,9 @@ void zt_store_int(enum zt_dtype dtype, void *data, int64_t i, int64_t value) {
     case ZT_INT64:
         ((uint64_t *)data)[i] = (uint64_t)value;
         break;
-    case ZT_FLOAT:
-    case ZT_DOUBLE:
-    case ZT_FLOAT16:
-    case ZT_BFLOAT16:
-    case ZT_FLOAT8E4M3FN:
-    case ZT_FLOAT8E4M3FNUZ:
-    case ZT_FLOAT8E5M2:
-    case ZT_FLOAT8E5M2FNUZ:
-    case ZT_FLOAT4E2M1:
-    case ZT_FLOAT8E8M0:
-        zt_store_double(dtype, data, i, (double)value);
-        break;
     default:
-        break;
+        if (is_float(dtype))
+            zt_store_double(dtype, data, i, (double)value);
     }
 }
 

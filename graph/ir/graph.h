@@ -13,6 +13,7 @@
 #define ZT_GRAPH_IR_GRAPH_H
 
 #include "base/arena.h"
+#include "base/backend.h"
 #include "base/err.h"
 #include "base/map.h"
 #include "graph/ir/dtype.h"
@@ -131,12 +132,12 @@ struct zt_node {
     struct zt_attr *attr;
     int attr_count;
     enum zt_phase phase;
-    int stage;      /* pipeline stage */
-    int file_index; /* index among the file's nodes (of the call, for lowered nodes); -1: created by a pass */
-    int64_t place;  /* sort key, see zt_graph_sort */
-    bool dead;      /* zt_graph_sort removes the node */
-    bool full;      /* computes in fp32 where others compute in a half type */
-    int backend;    /* enum zt_backend, set by zt_pass_assign */
+    int stage;               /* pipeline stage */
+    int file_index;          /* index among the file's nodes (of the call, for lowered nodes); -1: created by a pass */
+    int64_t place;           /* sort key, see zt_graph_sort */
+    bool dead;               /* zt_graph_sort removes the node */
+    bool full;               /* computes in fp32 where others compute in a half type */
+    enum zt_backend backend; /* set by zt_pass_assign */
     const char *torch_namespace; /* PyTorch's namespace metadata: ": Net/layer: Linear/linear: aten"; NULL: none */
     const char *torch_fx_node;   /* PyTorch's metadata of the traced call, with its arguments; NULL: none */
     const char *torch_rule;      /* the rule of onnxscript's rewriter that made the node; NULL: none */

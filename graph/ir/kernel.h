@@ -5,13 +5,12 @@
 #ifndef ZT_GRAPH_IR_KERNEL_H
 #define ZT_GRAPH_IR_KERNEL_H
 
+#include "base/backend.h"
 #include "base/err.h"
 #include "base/rng.h"
 #include "graph/ir/graph.h"
 
 struct zt_device;
-
-enum zt_backend { ZT_REF, ZT_CPU, ZT_CUDA, ZT_BACKENDS };
 
 /* A memory layout other than plain row-major (a vendor's blocked format). Static, or owned by the graph's arena. */
 struct zt_layout {
@@ -65,6 +64,7 @@ struct zt_call {
 struct zt_prepare {
     struct zt_graph *graph; /* prepare may use its arena and must not change the graph */
     int node;
+    enum zt_backend backend;             /* whose kernel this is */
     int threads;                         /* maximum number of compute threads; batch blocks must not depend on it */
     const struct zt_layout **in_layout;  /* in: layouts from the producers; out: layouts that the kernel wants (NULL:
                                             plain). A reorder node is inserted where they differ */

@@ -409,7 +409,7 @@ static void create_graph(struct zt_onnx_scope *s, const char *name) {
 
 static bool finish_graph(struct zt_onnx_scope *s, bool ok) {
     s->g->captured_count = s->captured.count;
-    s->g->captured = zt_arena_copy(s->g->arena, s->captured.at, (size_t)s->captured.count * sizeof *s->captured.at);
+    s->g->captured = zt_vec_copy(s->g->arena, &s->captured);
     return ok && zt_graph_sort(s->g, s->err);
 }
 
@@ -477,7 +477,6 @@ bool zt_onnx_read_function(struct zt_onnx_scope *s, const Onnx__FunctionProto *p
     ok &= read_nodes(s, &nodes);
     ok &= read_function_values(s, p);
     function->body = s->g;
-    function->captured =
-        zt_arena_copy(s->g->arena, s->captured_from.at, (size_t)s->captured_from.count * sizeof *s->captured_from.at);
+    function->captured = zt_vec_copy(s->g->arena, &s->captured_from);
     return finish_graph(s, ok);
 }

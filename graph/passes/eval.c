@@ -122,9 +122,12 @@ static bool prepare(struct zt_graph *g, int node, int threads, struct zt_prepare
     const struct zt_node *n = g->nodes[node];
     const struct zt_kernel *kernel = &n->op->kernel[ZT_REF];
     const struct zt_layout **layouts = zt_calloc((size_t)(n->in_count + n->out_count), sizeof *layouts);
-    *p = (struct zt_prepare){
-        .graph = g, .node = node, .threads = threads, .in_layout = layouts, .out_layout = layouts + n->in_count
-    };
+    *p = (struct zt_prepare){ .graph = g,
+                              .node = node,
+                              .backend = ZT_REF,
+                              .threads = threads,
+                              .in_layout = layouts,
+                              .out_layout = layouts + n->in_count };
     return !kernel->prepare || kernel->prepare(p, err);
 }
 

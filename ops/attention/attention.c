@@ -27,7 +27,9 @@ static bool is_y_alone(const struct zt_graph *g, int node, bool grad) {
     return alone;
 }
 
-bool zt_attention_takes_cuda(const struct zt_graph *g, int node) {
+/* Whether the CUDA kernels take the node: float or half types, a mask of these or bool, no past keys, y the only
+ * output. */
+static bool takes_cuda(const struct zt_graph *g, int node) {
     const struct zt_value *q = zt_in(g, node, ZT_Q), *mask = zt_in(g, node, ZT_MASK);
     const bool grad = zt_attention_is_grad(g->nodes[node]->op);
     struct zt_attention a;
@@ -181,7 +183,7 @@ static const struct zt_attr_spec attrs[] = {
         .flops = forward_flops,                                                                                        \
         .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run },                           \
                     [ZT_CPU] = ZT_ON_CPU_WITH(zt_attention_cpu, .prefers_float = zt_cpu_lacks_bf16),                   \
-                    [ZT_CUDA] = ZT_ON_CUDA(attention, zt_attention_takes_cuda) },                                      \
+                    [ZT_CUDA] = ZT_ON_CUDA(attention, takes_cuda) },                                                   \
     };
 #define TRAIN_ROW(id, NAME, LEAST)                                                                                     \
     const struct zt_op zt_op_##id = {                                                                                  \
@@ -204,7 +206,7 @@ static const struct zt_attr_spec attrs[] = {
         .flops = forward_flops,                                                                                        \
         .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run },                           \
                     [ZT_CPU] = ZT_ON_CPU_WITH(zt_attention_cpu, .prefers_float = zt_cpu_lacks_bf16),                   \
-                    [ZT_CUDA] = ZT_ON_CUDA(attention, zt_attention_takes_cuda) },                                      \
+                    [ZT_CUDA] = ZT_ON_CUDA(attention, takes_cuda) },                                                   \
     };
 #define GRAD_ROW(id, NAME, LEAST, BODY)                                                                                \
     const struct zt_op zt_op_##id = {                                                                                  \
@@ -225,7 +227,7 @@ static const struct zt_attr_spec attrs[] = {
         .body = BODY,                                                                                                  \
         .kernel = { [ZT_REF] = { .prepare = zt_attention_grad_prepare, .run = zt_attention_grad_run },                 \
                     [ZT_CPU] = ZT_ON_CPU_WITH(zt_attention_grad_cpu, .prefers_float = zt_cpu_lacks_bf16),              \
-                    [ZT_CUDA] = ZT_ON_CUDA(attention_grad, zt_attention_takes_cuda) },                                 \
+                    [ZT_CUDA] = ZT_ON_CUDA(attention_grad, takes_cuda) },                                              \
     };
 
 FORWARD_ROW(attention, "Attention", "", 23, ZT_V + 1)

@@ -64,8 +64,4 @@ bool zt_attention_run(const struct zt_call *call, struct zt_err *err);
 bool zt_attention_grad_prepare(struct zt_prepare *p, struct zt_err *err);
 bool zt_attention_grad_run(const struct zt_call *call, struct zt_err *err);
 
-/* Whether the CUDA kernels take the node: float or half types, a mask of these or bool, no past keys, y the only
- * output. */
-bool zt_attention_takes_cuda(const struct zt_graph *g, int node);
-
 #endif

@@ -26,13 +26,4 @@ static inline void zt_if_graphs(const struct zt_node *n, bool gradient, const st
     to[ZT_ELSE] = zt_node_attr(n, gradient ? "else_gradient" : "else_branch")->graph;
 }
 
-/* Kernels (if_run.c). */
-bool zt_if_prepare_ref(struct zt_prepare *p, struct zt_err *err);
-bool zt_if_prepare_cpu(struct zt_prepare *p, struct zt_err *err);
-bool zt_if_grad_prepare_ref(struct zt_prepare *p, struct zt_err *err);
-bool zt_if_grad_prepare_cpu(struct zt_prepare *p, struct zt_err *err);
-bool zt_if_branch(const struct zt_call *call, struct zt_err *err);
-bool zt_if_branch_back(const struct zt_call *call, struct zt_err *err);
-void zt_if_release(void *state);
-
 #endif

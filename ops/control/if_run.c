@@ -77,7 +77,7 @@ struct branches {
     int inputs_of_run;                         /* of the graph that runs: with cotangents, the larger one */
 };
 
-void zt_if_release(void *state) {
+static void release(void *state) {
     struct branches *s = state;
     for (int k = 0; s && k < ZT_BRANCHES; k++)
         zt_loop_iteration_destroy(s->of[k]);
@@ -89,7 +89,7 @@ static size_t address_bytes(const struct branches *s) {
     return zt_align_64((size_t)(s->inputs_of_run + 1) * sizeof(void *));
 }
 
-static bool prepare(struct zt_prepare *p, bool gradient, enum zt_backend fast, struct zt_err *err) {
+static bool prepare(struct zt_prepare *p, bool gradient, struct zt_err *err) {
     const struct zt_graph *branch[ZT_BRANCHES], *graph[ZT_BRANCHES];
     struct branches *s = zt_calloc(1, sizeof *s);
     size_t most = 0;
@@ -97,10 +97,10 @@ static bool prepare(struct zt_prepare *p, bool gradient, enum zt_backend fast, s
     zt_if_graphs(p->graph->nodes[p->node], gradient, graph);
     for (int k = 0; k < ZT_BRANCHES; k++) {
         bool *stays = zt_calloc((size_t)graph[k]->input_count + 1, sizeof *stays);
-        s->of[k] = zt_loop_iteration_create(graph[k], stays, fast, p->threads, err);
+        s->of[k] = zt_loop_iteration_create(graph[k], stays, p->backend, p->threads, err);
         free(stays);
         if (!s->of[k]) {
-            zt_if_release(s);
+            release(s);
             return false;
         }
         s->inputs[k] = branch[k]->input_count;
@@ -112,20 +112,12 @@ static bool prepare(struct zt_prepare *p, bool gradient, enum zt_backend fast, s
     return true;
 }
 
-bool zt_if_prepare_ref(struct zt_prepare *p, struct zt_err *err) {
-    return prepare(p, false, ZT_REF, err);
+static bool prepare_run(struct zt_prepare *p, struct zt_err *err) {
+    return prepare(p, false, err);
 }
 
-bool zt_if_prepare_cpu(struct zt_prepare *p, struct zt_err *err) {
-    return prepare(p, false, ZT_CPU, err);
-}
-
-bool zt_if_grad_prepare_ref(struct zt_prepare *p, struct zt_err *err) {
-    return prepare(p, true, ZT_REF, err);
-}
-
-bool zt_if_grad_prepare_cpu(struct zt_prepare *p, struct zt_err *err) {
-    return prepare(p, true, ZT_CPU, err);
+static bool prepare_grad(struct zt_prepare *p, struct zt_err *err) {
+    return prepare(p, true, err);
 }
 
 static int chosen(const struct zt_call *call) {
@@ -154,11 +146,11 @@ static bool run_chosen(const struct zt_call *call, int branch, int out, int out_
     return true;
 }
 
-bool zt_if_branch(const struct zt_call *call, struct zt_err *err) {
+static bool run(const struct zt_call *call, struct zt_err *err) {
     return run_chosen(call, chosen(call), 0, call->out_count, err);
 }
 
-bool zt_if_branch_back(const struct zt_call *call, struct zt_err *err) {
+static bool run_back(const struct zt_call *call, struct zt_err *err) {
     const struct zt_graph *graph[ZT_BRANCHES];
     const int branch = chosen(call);
     zt_if_graphs(call->node, true, graph);
@@ -194,8 +186,8 @@ const struct zt_op zt_op_if_run = {
     .infer = run_infer,
     .grad = zt_if_gradient,
     .flops = run_flops,
-    .kernel = { [ZT_REF] = { .prepare = zt_if_prepare_ref, .run = zt_if_branch, .release = zt_if_release },
-                [ZT_CPU] = { .prepare = zt_if_prepare_cpu, .run = zt_if_branch, .release = zt_if_release } },
+    .kernel = { [ZT_REF] = { .prepare = prepare_run, .run = run, .release = release },
+                [ZT_CPU] = { .prepare = prepare_run, .run = run, .release = release } },
 };
 const struct zt_op zt_op_if_run_grad = {
     .name = "IfRunGrad",
@@ -208,6 +200,6 @@ const struct zt_op zt_op_if_run_grad = {
     .attrs = grad_attrs,
     .infer = grad_infer,
     .flops = grad_flops,
-    .kernel = { [ZT_REF] = { .prepare = zt_if_grad_prepare_ref, .run = zt_if_branch_back, .release = zt_if_release },
-                [ZT_CPU] = { .prepare = zt_if_grad_prepare_cpu, .run = zt_if_branch_back, .release = zt_if_release } },
+    .kernel = { [ZT_REF] = { .prepare = prepare_grad, .run = run_back, .release = release },
+                [ZT_CPU] = { .prepare = prepare_grad, .run = run_back, .release = release } },
 };

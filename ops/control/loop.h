@@ -39,10 +39,8 @@ bool zt_loop_alone(struct zt_expansion *x, const struct zt_loop *l, struct zt_er
 bool zt_loop_gradient(struct zt_grad *b, int node, struct zt_err *err);
 
 /* Kernels (loop_run.c). */
-bool zt_loop_run_prepare_ref(struct zt_prepare *p, struct zt_err *err);
-bool zt_loop_run_prepare_cpu(struct zt_prepare *p, struct zt_err *err);
-bool zt_loop_grad_prepare_ref(struct zt_prepare *p, struct zt_err *err);
-bool zt_loop_grad_prepare_cpu(struct zt_prepare *p, struct zt_err *err);
+bool zt_loop_run_prepare(struct zt_prepare *p, struct zt_err *err);
+bool zt_loop_grad_prepare(struct zt_prepare *p, struct zt_err *err);
 bool zt_loop_run(const struct zt_call *call, struct zt_err *err);
 bool zt_loop_run_back(const struct zt_call *call, struct zt_err *err);
 void zt_loop_release(void *state);

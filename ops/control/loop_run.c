@@ -104,19 +104,19 @@ static size_t arrange(struct running *r, const struct loop *loop, const struct z
     return room.used;
 }
 
-static bool prepare_run(struct zt_prepare *p, enum zt_backend fast, struct zt_err *err) {
+bool zt_loop_run_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct loop *loop = zt_calloc(1, sizeof *loop);
     struct running r;
     p->state = loop;
     zt_loop_shape_of(p->graph->nodes[p->node], &loop->l);
     bool *stays = what_stays(&loop->l, loop->l.body->input_count);
-    loop->forward = zt_loop_iteration_create(loop->l.body, stays, fast, p->threads, err);
+    loop->forward = zt_loop_iteration_create(loop->l.body, stays, p->backend, p->threads, err);
     free(stays);
     p->workspace_bytes = loop->forward ? arrange(&r, loop, NULL, NULL) : 0;
     return loop->forward || (zt_loop_release(loop), p->state = NULL, false);
 }
 
-static bool prepare_grad(struct zt_prepare *p, enum zt_backend fast, struct zt_err *err) {
+bool zt_loop_grad_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct loop *loop = zt_calloc(1, sizeof *loop);
     struct running r;
     struct zt_loop_gradient d;
@@ -126,27 +126,11 @@ static bool prepare_grad(struct zt_prepare *p, enum zt_backend fast, struct zt_e
     struct zt_graph states = *loop->l.body;
     states.output_count = loop->l.states;
     bool *stays = what_stays(&loop->l, d.graph->input_count);
-    loop->forward = zt_loop_iteration_create(&states, stays, fast, p->threads, err);
-    loop->backward = loop->forward ? zt_loop_iteration_create(d.graph, stays, fast, p->threads, err) : NULL;
+    loop->forward = zt_loop_iteration_create(&states, stays, p->backend, p->threads, err);
+    loop->backward = loop->forward ? zt_loop_iteration_create(d.graph, stays, p->backend, p->threads, err) : NULL;
     free(stays);
     p->workspace_bytes = loop->backward ? arrange(&r, loop, &d, NULL) : 0;
     return loop->backward || (zt_loop_release(loop), p->state = NULL, false);
-}
-
-bool zt_loop_run_prepare_ref(struct zt_prepare *p, struct zt_err *err) {
-    return prepare_run(p, ZT_REF, err);
-}
-
-bool zt_loop_run_prepare_cpu(struct zt_prepare *p, struct zt_err *err) {
-    return prepare_run(p, ZT_CPU, err);
-}
-
-bool zt_loop_grad_prepare_ref(struct zt_prepare *p, struct zt_err *err) {
-    return prepare_grad(p, ZT_REF, err);
-}
-
-bool zt_loop_grad_prepare_cpu(struct zt_prepare *p, struct zt_err *err) {
-    return prepare_grad(p, ZT_CPU, err);
 }
 
 /* Slices and the number of the iteration; states are the caller's. */

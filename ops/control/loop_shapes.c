@@ -125,8 +125,8 @@ const struct zt_op zt_op_loop_run = {
     .grad = zt_loop_gradient,
     .low_rank = &run_low_rank_row,
     .flops = run_flops,
-    .kernel = { [ZT_REF] = { .prepare = zt_loop_run_prepare_ref, .run = zt_loop_run, .release = zt_loop_release },
-                [ZT_CPU] = { .prepare = zt_loop_run_prepare_cpu, .run = zt_loop_run, .release = zt_loop_release } },
+    .kernel = { [ZT_REF] = { .prepare = zt_loop_run_prepare, .run = zt_loop_run, .release = zt_loop_release },
+                [ZT_CPU] = { .prepare = zt_loop_run_prepare, .run = zt_loop_run, .release = zt_loop_release } },
 };
 const struct zt_op zt_op_loop_run_grad = {
     .name = "LoopRunGrad",
@@ -137,8 +137,6 @@ const struct zt_op zt_op_loop_run_grad = {
     .attrs = grad_attrs,
     .infer = grad_infer,
     .flops = grad_flops,
-    .kernel = { [ZT_REF] = { .prepare = zt_loop_grad_prepare_ref, .run = zt_loop_run_back, .release = zt_loop_release },
-                [ZT_CPU] = { .prepare = zt_loop_grad_prepare_cpu,
-                             .run = zt_loop_run_back,
-                             .release = zt_loop_release } },
+    .kernel = { [ZT_REF] = { .prepare = zt_loop_grad_prepare, .run = zt_loop_run_back, .release = zt_loop_release },
+                [ZT_CPU] = { .prepare = zt_loop_grad_prepare, .run = zt_loop_run_back, .release = zt_loop_release } },
 };

@@ -307,8 +307,8 @@ static bool transpose_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 #define ON_CPU(id) ZT_IF_DNNL_WITH(id, .share = zt_conv_cpu_share, .prefers_float = zt_conv_cpu_prefers_float)
 #define FORWARD_ROW                                                                                                    \
-    .domain = "", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1,                                    \
-    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2
+    .domain = "", .since = 1, ZT_ONE_OUT(2, 3), .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },              \
+    .same_type = 1 << 1 | 1 << 2
 #define GRAD_ROW                                                                                                       \
     .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .flags = ZT_OP_HALF | ZT_OP_WINDOWS,       \
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1

@@ -42,12 +42,6 @@ static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node,
     return true;
 }
 
-static bool apply_on_cuda(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return apply(g, table, node, ZT_CUDA, err);
-}
-static bool apply_on_cpu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return apply(g, table, node, ZT_CPU, err);
-}
-
-const struct zt_pattern zt_pattern_conv_float = { "conv_float", 1 << ZT_CUDA, apply_on_cuda };
-const struct zt_pattern zt_pattern_conv_float_cpu = { "conv_float", 1 << ZT_CPU, apply_on_cpu };
+const struct zt_pattern zt_pattern_conv_float = { .name = "conv_float",
+                                                  .when = 1 << ZT_CPU | 1 << ZT_CUDA,
+                                                  .apply_on = apply };

@@ -446,7 +446,8 @@ size_t zt_dnnl_scratch_bytes(const struct zt_dnnl *d) {
     return d->scratch_bytes;
 }
 
-const char *zt_dnnl_name(const struct zt_dnnl *d) {
+/* oneDNN's name of the implementation. */
+static const char *name_of(const struct zt_dnnl *d) {
     const char *name = NULL;
     dnnl_primitive_desc_query(d->pd, dnnl_query_impl_info_str, 0, &name);
     return name ? name : "";
@@ -492,8 +493,8 @@ bool zt_dnnl_starved(const struct zt_dnnl *d) {
 
 bool zt_dnnl_failed(const struct zt_dnnl *d, struct zt_err *err) {
     if (d->starved)
-        return no_room("run", zt_dnnl_name(d), err);
-    return zt_fail(err, ZT_EXIT_RUN, "oneDNN failed to run %s", zt_dnnl_name(d));
+        return no_room("run", name_of(d), err);
+    return zt_fail(err, ZT_EXIT_RUN, "oneDNN failed to run %s", name_of(d));
 }
 
 /* ---- descriptions and layouts ---- */

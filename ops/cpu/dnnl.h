@@ -63,7 +63,6 @@ struct zt_desc zt_dnnl_slot(const struct zt_dnnl *d, int slot);
  */
 bool zt_dnnl_weight_vector(const struct zt_dnnl *d, int slot, int vector);
 size_t zt_dnnl_scratch_bytes(const struct zt_dnnl *d); /* for each thread, a multiple of 64 */
-const char *zt_dnnl_name(const struct zt_dnnl *d);     /* oneDNN's name of the implementation */
 /* Runs on the calling thread, whose index in its team is `thread` < threads; data[i] belongs to slot i (ignored where
  * it is not there). */
 bool zt_dnnl_run(struct zt_dnnl *d, int thread, void *const *data, void *scratch);

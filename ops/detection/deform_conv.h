@@ -40,7 +40,8 @@ struct zt_deform_position {
     int64_t low[ZT_WINDOW_AXES];
     double part[ZT_WINDOW_AXES];
 };
-/* The position of tap `tap` (offset group * kernel elements + window position) at result `place` of sample n. */
+/* The position that a tap samples; at: sample, tap (offset group * kernel elements + window position), result in its
+ * plane. */
 void zt_deform_position(const struct zt_deform_conv *d, const struct zt_view *offset, const int64_t at[3],
                         struct zt_deform_position *to);
 /* The pixel of corner i in its plane, -1 where it is outside. */

@@ -16,6 +16,7 @@
 #include "graph/passes/fusion/fuse.h"
 #include "ops/elementwise/kernels.h"
 #include "ops/elementwise/pointwise.h"
+#include "ops/kernel/shape.h"
 
 #include <string.h>
 
@@ -96,10 +97,7 @@ const struct zt_op zt_op_fused_elementwise = {
     .name = "FusedElementwise",
     .domain = "ztrain",
     .since = 1,
-    .min_in = 1,
-    .max_in = ZT_POINTWISE_INPUTS,
-    .min_out = 1,
-    .max_out = 1,
+    ZT_ONE_OUT(1, ZT_POINTWISE_INPUTS),
     .flags = ZT_OP_IN_PLACE | ZT_OP_LIGHT,
     .attrs = attrs,
     .infer = infer,

@@ -20,7 +20,7 @@ struct zt_unary_rule {
 /* Reference kernels. */
 bool zt_unary_run(const struct zt_call *call, const struct zt_unary_rule *rule);
 bool zt_unary_grad_run(const struct zt_call *call, const struct zt_unary_rule *rule);
-/* Appends the gradient node `op_type`, which reads dy and what `keep` says. */
+/* Appends the gradient node `op_type`, which reads dy and what `saved` says. */
 bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_saved saved);
 
 /* id_f and id_df of a rule. Y: y from x; DX: dx from g (dy) and v (the saved tensor); a, b: the first two attributes. A

@@ -53,9 +53,9 @@ static bool grad_input_add_ref(const struct zt_call *call, struct zt_err *err) {
 }
 
 #define ROW                                                                                                            \
-    .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 4, .min_out = 1, .max_out = 1,                              \
-    .flags = ZT_OP_HALF | ZT_OP_WINDOWS, .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },       \
-    .same_type = 1 << 1 | 1 << 2 | 1 << 3, .attrs = zt_fused_attrs
+    .domain = "ztrain", .since = 1, ZT_ONE_OUT(2, 4), .flags = ZT_OP_HALF | ZT_OP_WINDOWS,                             \
+    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2 | 1 << 3,     \
+    .attrs = zt_fused_attrs
 const struct zt_op zt_op_conv_add = {
     .name = "ConvAdd",
     ROW,

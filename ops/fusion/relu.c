@@ -74,8 +74,8 @@ static bool pool_relu_grad_ref(const struct zt_call *call, struct zt_err *err) {
 }
 
 #define PRODUCT_ROW                                                                                                    \
-    .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 3, .min_out = 1, .max_out = 1,                              \
-    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1 | 1 << 2, .attrs = zt_fused_attrs
+    .domain = "ztrain", .since = 1, ZT_ONE_OUT(2, 3), .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },        \
+    .same_type = 1 << 1 | 1 << 2, .attrs = zt_fused_attrs
 const struct zt_op zt_op_conv_relu = {
     .name = "ConvRelu",
     PRODUCT_ROW,
@@ -98,10 +98,7 @@ const struct zt_op zt_op_max_pool_relu_grad = {
     .name = "MaxPoolReluGrad",
     .domain = "ztrain",
     .since = 1,
-    .min_in = 3,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    ZT_ONE_OUT(3, 3),
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_INT, ZT_ANY_FLOAT },
     .same_type = 1 << 2,
     .attrs = zt_fused_attrs,
@@ -117,7 +114,6 @@ const struct zt_op zt_op_max_pool_relu_grad = {
 struct product {
     const char *op_type, *fused;
 };
-static const struct product conv = { "Conv", "ConvRelu" }, gemm = { "Gemm", "GemmRelu" };
 
 /* cuDNN has no engine for ReLU behind a convolution without bias. */
 static bool fuse_product(struct zt_graph *g, const struct zt_op_table *table, int node, enum zt_backend backend,
@@ -151,15 +147,17 @@ static bool fuse_pool_grad(struct zt_graph *g, const struct zt_op_table *table, 
     return true;
 }
 
-/* The same name on every back end that has the kernel. A macro, as it defines a function of the signature of patterns.
- */
-#define PATTERN(id, name, backend, find)                                                                               \
-    static bool id##_fuse(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {         \
-        return find;                                                                                                   \
-    }                                                                                                                  \
-    const struct zt_pattern zt_pattern_##id = { name, 1 << (backend), id##_fuse }
-PATTERN(conv_relu, "conv_relu", ZT_CPU, fuse_product(g, table, node, ZT_CPU, &conv, err));
-PATTERN(conv_relu_cuda, "conv_relu", ZT_CUDA, fuse_product(g, table, node, ZT_CUDA, &conv, err));
-PATTERN(gemm_relu, "gemm_relu", ZT_CPU, fuse_product(g, table, node, ZT_CPU, &gemm, err));
-PATTERN(pool_relu_grad, "pool_relu_grad", ZT_CPU, fuse_pool_grad(g, table, node, ZT_CPU, err));
-PATTERN(pool_relu_grad_cuda, "pool_relu_grad", ZT_CUDA, fuse_pool_grad(g, table, node, ZT_CUDA, err));
+static bool fuse_conv(struct zt_graph *g, const struct zt_op_table *table, int node, enum zt_backend on,
+                      struct zt_err *err) {
+    return fuse_product(g, table, node, on, &(struct product){ "Conv", "ConvRelu" }, err);
+}
+static bool fuse_gemm(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
+    return fuse_product(g, table, node, ZT_CPU, &(struct product){ "Gemm", "GemmRelu" }, err);
+}
+const struct zt_pattern zt_pattern_conv_relu = { .name = "conv_relu",
+                                                 .when = 1 << ZT_CPU | 1 << ZT_CUDA,
+                                                 .apply_on = fuse_conv };
+const struct zt_pattern zt_pattern_gemm_relu = { "gemm_relu", 1 << ZT_CPU, fuse_gemm };
+const struct zt_pattern zt_pattern_pool_relu_grad = { .name = "pool_relu_grad",
+                                                      .when = 1 << ZT_CPU | 1 << ZT_CUDA,
+                                                      .apply_on = fuse_pool_grad };

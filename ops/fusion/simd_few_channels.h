@@ -17,7 +17,7 @@ struct zt_few_channels_row {
     int64_t group, pixel;  /* elements of p from a group to the next, and from a window to the next */
 };
 
-/* `groups` vectors of output channels and `windows` windows in a row of the pool. */
+/* Vectors of output channels and windows in a row of the pool, as many as the function is for. */
 typedef void zt_few_channels_row_run(const struct zt_few_channels_row *r);
 
 /* Windows of the pool in order; their inputs are patches of 4 x 4 floats, aligned. */

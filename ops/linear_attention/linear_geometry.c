@@ -74,7 +74,7 @@ static bool read_state(const struct zt_graph *g, int node, const struct zt_launc
     return true;
 }
 
-/* decay and beta: [batch, steps, numbers], where `one` or `other` numbers of a step are allowed. */
+/* decay and beta: [batch, steps, numbers], where a step has either[0] or either[1] numbers. */
 static bool read_numbers(const struct zt_graph *g, int node, int in, const int64_t either[2], int64_t *count,
                          struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, in);

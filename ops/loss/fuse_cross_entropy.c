@@ -78,13 +78,6 @@ static bool join(struct zt_graph *g, const struct zt_op_table *table, int node, 
     return zt_fuse_replace(g, table, from, &(struct zt_fused_node){ "CrossEntropyTrain", in, 5, out, 2, &loss }, err);
 }
 
-static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return join(g, table, node, ZT_CUDA, err);
-}
-
-static bool apply_cpu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return join(g, table, node, ZT_CPU, err);
-}
-
-const struct zt_pattern zt_pattern_cross_entropy_cpu = { "cross_entropy", 1 << ZT_CPU, apply_cpu };
-const struct zt_pattern zt_pattern_cross_entropy = { "cross_entropy", 1 << ZT_CUDA, apply };
+const struct zt_pattern zt_pattern_cross_entropy = { .name = "cross_entropy",
+                                                     .when = 1 << ZT_CPU | 1 << ZT_CUDA,
+                                                     .apply_on = join };

@@ -13,6 +13,7 @@
 
 #include "ops/loss/launch_class_loss.h"
 #include "ops/cuda/launch.h"
+#include "ops/kernel/shape.h"
 #include "ops/loss/loss.h"
 #include "ops/loss/soft_loss_ref.h"
 
@@ -148,10 +149,7 @@ const struct zt_op zt_op_soft_cross_entropy_grad = {
     .name = "SoftCrossEntropyGrad",
     .domain = "ztrain",
     .since = 1,
-    .min_in = 3,
-    .max_in = 6,
-    .min_out = 1,
-    .max_out = 1,
+    ZT_ONE_OUT(3, 6),
     .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT, ZT_ANY_FLOAT },
     .attrs = attrs,
     .infer = grad_infer,

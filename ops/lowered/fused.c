@@ -53,7 +53,9 @@ static void activate(struct zt_lowering *l, int value, const char *name, struct 
     zt_lower(l, l->n->out[0], &(struct zt_expand_node){ name, in, a->limits ? 3 : 1, attrs, count });
 }
 
-void zt_lower_activation(struct zt_lowering *l, int value) {
+/* Writes the node's result: the activation that its attributes `activation` and `activation_params` name, of `value`;
+ * without one, `value`. */
+static void lower_activation(struct zt_lowering *l, int value) {
     const struct zt_attr *params = zt_node_attr(l->n, "activation_params");
     activate(l, value, zt_attr_text(l->n, "activation", ""),
              params ? (struct params){ params->floats, params->count } : (struct params){ NULL, 0 });
@@ -66,7 +68,7 @@ void zt_lower_fused_conv(struct zt_lowering *l, int w) {
     int count;
     const struct zt_attr *attrs = zt_lower_attrs(l, of_conv, &count);
     const int y = ZT_LOWER_WITH(l, -1, "Conv", attrs, count, l->n->in[0], w, zt_lower_in(l, 2));
-    zt_lower_activation(l, zt_lower_add(l, -1, y, zt_lower_in(l, 3)));
+    lower_activation(l, zt_lower_add(l, -1, y, zt_lower_in(l, 3)));
 }
 
 static void fused_conv(struct zt_lowering *l) {

@@ -118,14 +118,6 @@ static bool make_float(struct zt_graph *g, const struct zt_op_table *table, int 
                            &(struct zt_fused_node){ "GemmFloat", g->nodes[product]->in, 2, cast->out, 1, &like }, err);
 }
 
-static bool apply(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return make_float(g, table, node, ZT_CUDA, err);
-}
-
-static bool apply_cpu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return make_float(g, table, node, ZT_CPU, err);
-}
-
 /* The value before nodes that only reshape it or change its type. */
 static int source_of(const struct zt_graph *g, int value) {
     for (int from; (from = g->values[value]->origin == ZT_FROM_NODE ? g->values[value]->producer : -1) >= 0;
@@ -194,15 +186,9 @@ static bool add_sums(struct zt_graph *g, const struct zt_op_table *table, int no
     return false;
 }
 
-static bool apply_sums(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return add_sums(g, table, node, ZT_CUDA, err);
-}
-
-static bool apply_sums_cpu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return add_sums(g, table, node, ZT_CPU, err);
-}
-
-const struct zt_pattern zt_pattern_bias_grad = { "bias_grad", 1 << ZT_CUDA, apply_sums };
-const struct zt_pattern zt_pattern_gemm_float = { "gemm_float", 1 << ZT_CUDA, apply };
-const struct zt_pattern zt_pattern_bias_grad_cpu = { "bias_grad", 1 << ZT_CPU, apply_sums_cpu };
-const struct zt_pattern zt_pattern_gemm_float_cpu = { "gemm_float", 1 << ZT_CPU, apply_cpu };
+const struct zt_pattern zt_pattern_gemm_float = { .name = "gemm_float",
+                                                  .when = 1 << ZT_CPU | 1 << ZT_CUDA,
+                                                  .apply_on = make_float };
+const struct zt_pattern zt_pattern_bias_grad = { .name = "bias_grad",
+                                                 .when = 1 << ZT_CPU | 1 << ZT_CUDA,
+                                                 .apply_on = add_sums };

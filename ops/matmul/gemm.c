@@ -15,6 +15,7 @@
 
 #include "graph/passes/grad.h"
 #include "graph/passes/low_rank/low_rank.h"
+#include "ops/kernel/shape.h"
 #include "ops/matmul/kernels.h"
 
 static const struct zt_attr_spec gemm_attrs[] = {
@@ -137,10 +138,7 @@ const struct zt_op zt_op_gemm = {
     .name = "Gemm",
     .domain = "",
     .since = 7,
-    .min_in = 2,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
+    ZT_ONE_OUT(2, 3),
     .flags = ZT_OP_HALF | ZT_OP_PRODUCT,
     .in_types = { ZT_ANY_NUMBER, ZT_ANY_NUMBER, ZT_ANY_NUMBER },
     .same_type = 1 << 1 | 1 << 2,

@@ -143,7 +143,7 @@ static struct blocks space_to_depth(const struct zt_node *node, const struct zt_
     return s;
 }
 
-/* The form of y is [N, C, H, W] with C and H*W scaled by `depth` and `space`, one of which divides. */
+/* x: [N, C, H, W], b: blocksize. DepthToSpace: y is [N, C / b^2, H b, W b]; SpaceToDepth: [N, C b^2, H / b, W / b]. */
 static bool blocks_infer(struct zt_graph *g, int node, bool to_space, struct zt_err *err) {
     const struct zt_value *x = zt_in(g, node, 0);
     const char *mode = zt_attr_text(g->nodes[node], "mode", "DCR");

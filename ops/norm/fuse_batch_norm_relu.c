@@ -189,14 +189,9 @@ static bool fuse_relu(struct zt_graph *g, const struct zt_op_table *table, int n
         g, table, node,
         &(struct zt_fused_node){ zt_op_batch_norm_relu.name, in, side >= 0 ? LAST + 1 : LAST, out, 5, &norm }, err);
 }
-static bool fuse_relu_cpu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return fuse_relu(g, table, node, ZT_CPU, err);
-}
-static bool fuse_relu_cuda(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return fuse_relu(g, table, node, ZT_CUDA, err);
-}
-const struct zt_pattern zt_pattern_batch_norm_relu = { "batch_norm_relu", 1 << ZT_CPU, fuse_relu_cpu };
-const struct zt_pattern zt_pattern_batch_norm_relu_cuda = { "batch_norm_relu", 1 << ZT_CUDA, fuse_relu_cuda };
+const struct zt_pattern zt_pattern_batch_norm_relu = { .name = "batch_norm_relu",
+                                                       .when = 1 << ZT_CPU | 1 << ZT_CUDA,
+                                                       .apply_on = fuse_relu };
 
 /* Whether the node stands in a chain with the one that makes its input 0. */
 static bool is_chained(const struct zt_graph *g, int node) {
@@ -223,12 +218,6 @@ static bool fuse_relu_grad(struct zt_graph *g, const struct zt_op_table *table, 
         g, table, node,
         &(struct zt_fused_node){ zt_op_batch_norm_relu_grad.name, in, LAST + 1, out, alone ? 3 : 4, &norm }, err);
 }
-static bool fuse_relu_grad_cpu(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return fuse_relu_grad(g, table, node, ZT_CPU, err);
-}
-static bool fuse_relu_grad_cuda(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err) {
-    return fuse_relu_grad(g, table, node, ZT_CUDA, err);
-}
-const struct zt_pattern zt_pattern_batch_norm_relu_grad = { "batch_norm_relu_grad", 1 << ZT_CPU, fuse_relu_grad_cpu };
-const struct zt_pattern zt_pattern_batch_norm_relu_grad_cuda = { "batch_norm_relu_grad", 1 << ZT_CUDA,
-                                                                 fuse_relu_grad_cuda };
+const struct zt_pattern zt_pattern_batch_norm_relu_grad = { .name = "batch_norm_relu_grad",
+                                                            .when = 1 << ZT_CPU | 1 << ZT_CUDA,
+                                                            .apply_on = fuse_relu_grad };

@@ -17,6 +17,7 @@
 #include "ops/norm_slices/launch_norm_slices.h"
 #include "ops/norm_slices/kernels.h"
 #include "ops/kernel/element_blocks.h"
+#include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
 
 #include "device/threads.h"
@@ -301,10 +302,9 @@ static bool mvn_grad(struct zt_grad *b, int node, struct zt_err *err) {
 
 /* ---- rows ---- */
 
-#define ROW .domain = "", .min_in = 1, .max_in = 1, .min_out = 1, .max_out = 1, .in_types = { ZT_ANY_FLOAT }
+#define ROW .domain = "", ZT_ONE_OUT(1, 1), .in_types = { ZT_ANY_FLOAT }
 #define GRAD_ROW                                                                                                       \
-    .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .max_out = 1,                              \
-    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1
+    .domain = "ztrain", .since = 1, ZT_ONE_OUT(2, 2), .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1
 
 const struct zt_op zt_op_lp_normalization = {
     .name = "LpNormalization",

@@ -92,7 +92,7 @@ static const struct zt_attr_spec dequantize_attrs_23[] = {
     { "axis", ZT_ATTR_INT }, { "block_size", ZT_ATTR_INT }, { "output_dtype", ZT_ATTR_INT, .element_type = true }, { 0 }
 };
 
-/* SAME: the inputs with the type of x. `type_in`: a zero point of a type gives that type alone. */
+/* SAME: the inputs with the type of x. */
 #define QUANTIZE_ROW(id, SINCE, UNTIL, X, SCALE, Q, SAME, ATTRS)                                                       \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = "QuantizeLinear",                                                                                      \

@@ -26,8 +26,6 @@ struct zt_quantize {
 bool zt_quantize_read(const struct zt_graph *g, int node, int first, struct zt_quantize *to, struct zt_err *err);
 /* The first of these inputs: 1 of ztrain.FakeQuantizeGrad, which reads dy before them, else 0. */
 int zt_quantize_first(const struct zt_node *n);
-/* The type of q: of the zero point, of an attribute, or the type of a dequantized tensor. */
-enum zt_dtype zt_quantize_type(const struct zt_graph *g, int node, int first);
 
 /* Stretches of adjacent elements that have one scale each (step 0) or adjacent scales (step 1). */
 struct zt_quantize_run {

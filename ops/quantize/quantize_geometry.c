@@ -20,7 +20,8 @@ static const char *type_attribute(const struct zt_node *n) {
     return strcmp(n->domain, "ztrain") == 0 ? "type" : "output_dtype";
 }
 
-enum zt_dtype zt_quantize_type(const struct zt_graph *g, int node, int first) {
+/* The type of q: of the zero point, of an attribute, or the type of a dequantized tensor. */
+static enum zt_dtype type_of_q(const struct zt_graph *g, int node, int first) {
     const struct zt_node *n = g->nodes[node];
     const struct zt_value *zero = zt_in(g, node, first + 2);
     if (is_dequantize(n))
@@ -44,7 +45,7 @@ static bool read_types(const struct zt_graph *g, int node, int first, struct zt_
     const int64_t named = is_dequantize(n) ? 0 : zt_attr_int(n, type_attribute(n), 0);
     const int64_t precision = zt_attr_int(n, "precision", 0);
     const struct zt_value *zero = zt_in(g, node, first + 2);
-    to->type = zt_quantize_type(g, node, first);
+    to->type = type_of_q(g, node, first);
     if (named && (int64_t)to->type != named)
         return zero ? zt_node_fail(g, node, err, "attribute \"%s\" and the zero point's type %s differ",
                                    type_attribute(n), zt_dtype_name(zero->dtype))

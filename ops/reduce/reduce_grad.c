@@ -62,16 +62,24 @@ bool zt_reduce_mean_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return give_broadcast(b, node, ZT_EMIT(b, "Div", dy_of(b, node), n));
 }
 
-/* dx = dy m / sum m with m = [x = y]: ties share the gradient */
-bool zt_reduce_extreme_grad(struct zt_grad *b, int node, struct zt_err *err) {
-    int64_t axes[ZT_MAX_RANK];
+/* The axes over which the node reduces. */
+static bool list_axes(struct zt_grad *b, int node, int64_t axes[ZT_MAX_RANK], int *count, struct zt_err *err) {
     bool marked[ZT_MAX_RANK];
-    int count = 0, x = x_of(b, node);
+    *count = 0;
     if (!zt_reduce_axes(zt_grad_graph(b), node, marked, err))
         return false;
     for (int k = 0; k < zt_grad_in_shape(b, node, 0)->rank; k++)
         if (marked[k])
-            axes[count++] = k;
+            axes[(*count)++] = k;
+    return true;
+}
+
+/* dx = dy m / sum m with m = [x = y]: ties share the gradient */
+bool zt_reduce_extreme_grad(struct zt_grad *b, int node, struct zt_err *err) {
+    int64_t axes[ZT_MAX_RANK];
+    int count, x = x_of(b, node);
+    if (!list_axes(b, node, axes, &count, err))
+        return false;
     int mask = zt_emit_cast_like(b, ZT_EMIT(b, "Equal", x, y_of(b, node)), x), total = mask;
     if (count)
         total = ZT_EMIT(b, "ReduceSum", mask, zt_emit_ints(b, axes, count));
@@ -127,13 +135,9 @@ bool zt_reduce_sum_square_grad(struct zt_grad *b, int node, struct zt_err *err) 
  *     more          0 */
 bool zt_reduce_prod_grad(struct zt_grad *b, int node, struct zt_err *err) {
     int64_t axes[ZT_MAX_RANK];
-    bool marked[ZT_MAX_RANK];
-    int count = 0, x = x_of(b, node);
-    if (!zt_reduce_axes(zt_grad_graph(b), node, marked, err))
+    int count, x = x_of(b, node);
+    if (!list_axes(b, node, axes, &count, err))
         return false;
-    for (int k = 0; k < zt_grad_in_shape(b, node, 0)->rank; k++)
-        if (marked[k])
-            axes[count++] = k;
     enum zt_dtype dtype = zt_grad_dtype(b, node);
     int zero = zt_emit_float(b, dtype, 0), one = zt_emit_float(b, dtype, 1);
     int is_zero = ZT_EMIT(b, "Equal", x, zero), zeros = zt_emit_cast_like(b, is_zero, x);

@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-/* The maps of its axes count in 32 bits. */
-bool zt_resize_takes_cuda(const struct zt_graph *g, int node) {
+/* Whether the CUDA kernels take the node: float or half types, sizes whose maps count in 32 bits. */
+static bool takes_cuda(const struct zt_graph *g, int node) {
     struct zt_resize r;
     struct zt_err err = { 0 };
     if (!zt_cuda_is_float(zt_in(g, node, 0)) || !zt_resize_read(g, node, &r, &err))
@@ -105,7 +105,7 @@ enum {
 #define KERNEL(prepare_function, id, cuda)                                                                             \
     .kernel = { [ZT_REF] = { .prepare = prepare_function, .run = zt_resize_run, .release = zt_resize_release },        \
                 [ZT_CPU] = ZT_IF_DNNL(id),                                                                             \
-                [ZT_CUDA] = ZT_ON_CUDA(cuda, zt_resize_takes_cuda) }
+                [ZT_CUDA] = ZT_ON_CUDA(cuda, takes_cuda) }
 #define FORWARD(id, NAME, SINCE, UNTIL, LEAST, MOST, BODY, SPEC, ...)                                                  \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \

@@ -52,7 +52,4 @@ bool zt_resize_grad_prepare(struct zt_prepare *p, struct zt_err *err);
 bool zt_resize_run(const struct zt_call *call, struct zt_err *err);
 void zt_resize_release(void *state);
 
-/* Whether the CUDA kernels take the node: float or half types, sizes whose maps count in 32 bits. */
-bool zt_resize_takes_cuda(const struct zt_graph *g, int node);
-
 #endif

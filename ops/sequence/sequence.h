@@ -20,13 +20,13 @@
 const struct zt_list *zt_sequence_in(const struct zt_expansion *x, int i, struct zt_err *err);
 /* Input i as a tensor; NULL with an error where it is none. */
 const struct zt_value *zt_sequence_tensor(const struct zt_expansion *x, int i, struct zt_err *err);
-/* The position in input i, which counts from the end where it is negative, in 0..limit-1; *to is `otherwise` where the
- * node has no such input. Fails where the position is unknown or outside of -limit..limit-1, or of a sequence's
- * `count` elements and one behind it (an insertion) where `limit` is count + 1. */
+/* The positions that a node may name. */
 struct zt_sequence_range {
     int count; /* elements of the sequence */
     bool end;  /* the position behind the last element is one too */
 };
+/* The position in input i, which counts from the end where it is negative; the last one where the node has no such
+ * input. Fails where the position depends on data or is out of range. */
 bool zt_sequence_position(const struct zt_expansion *x, int i, const struct zt_sequence_range *range, int *to,
                           struct zt_err *err);
 /* Fails where the dtype of a tensor is not that of the sequence's tensors. */

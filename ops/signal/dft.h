@@ -9,8 +9,7 @@ static inline int64_t zt_dft_start(const struct zt_dft_places *p, int64_t slice)
     return slice / p->count * p->outer + slice % p->count * p->inner;
 }
 
-/* Reads a DFT or STFT node; its lengths, steps and axis must be known. STFT: `frames` (may be NULL) becomes the number
- * of frames. */
+/* Reads a DFT or STFT node; its lengths, steps and axis must be known. */
 bool zt_dft_read(const struct zt_graph *g, int node, struct zt_dft *to, struct zt_err *err);
 bool zt_stft_read(const struct zt_graph *g, int node, struct zt_dft *to, struct zt_err *err);
 /* The axis of a DFT node, 0..rank-2. */

@@ -10,6 +10,7 @@
 
 #include "ops/softmax/launch_softmax.h"
 #include "ops/kernel/element_blocks.h"
+#include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
 
 #include "device/threads.h"
@@ -188,11 +189,11 @@ static bool softmax_describe(const struct zt_graph *g, int node, void *to, struc
 #define ON_CUDA ZT_CUDA_AS(softmax, zt_cuda_floats, softmax_describe)
 
 #define ROW                                                                                                            \
-    .domain = "", .since = 1, .min_in = 1, .max_in = 1, .min_out = 1, .max_out = 1, .in_types = { ZT_ANY_FLOAT },      \
-    .attrs = softmax_attrs, .infer = softmax_infer
+    .domain = "", .since = 1, ZT_ONE_OUT(1, 1), .in_types = { ZT_ANY_FLOAT }, .attrs = softmax_attrs,                  \
+    .infer = softmax_infer
 #define GRAD_ROW                                                                                                       \
-    .domain = "ztrain", .since = 1, .min_in = 2, .max_in = 2, .min_out = 1, .max_out = 1,                              \
-    .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1, .attrs = grad_attrs, .infer = grad_infer
+    .domain = "ztrain", .since = 1, ZT_ONE_OUT(2, 2), .in_types = { ZT_ANY_FLOAT, ZT_ANY_FLOAT }, .same_type = 1 << 1, \
+    .attrs = grad_attrs, .infer = grad_infer
 
 const struct zt_op zt_op_softmax = {
     .name = "Softmax",

@@ -448,7 +448,8 @@ int zt_parent_count(const struct zt_parent *p, enum zt_rank_state state) {
     return count;
 }
 
-bool zt_parent_streams_open(const struct zt_parent *p) {
+/* Whether the standard output or error of a rank, or its connection, is still open. */
+static bool streams_are_open(const struct zt_parent *p) {
     for (int i = 0; i < p->job->ranks; i++)
         if (p->ranks[i].stream[0] >= 0 || p->ranks[i].stream[1] >= 0 || p->ranks[i].fd >= 0)
             return true;
@@ -478,7 +479,7 @@ void zt_parent_finish(struct zt_parent *p) {
 }
 
 bool zt_parent_is_over(const struct zt_parent *p) {
-    return p->mpirun.pid == 0 && p->mpirun.output < 0 && !zt_parent_streams_open(p);
+    return p->mpirun.pid == 0 && p->mpirun.output < 0 && !streams_are_open(p);
 }
 
 bool zt_parent_nobody_left(const struct zt_parent *p) {

@@ -85,8 +85,6 @@ void zt_parent_take_until(struct zt_parent *p, int ms, bool (*until)(const struc
 void zt_parent_tell(struct zt_parent *p, enum zt_control_kind kind, const void *data, size_t bytes);
 /* Number of ranks in a state. */
 int zt_parent_count(const struct zt_parent *p, enum zt_rank_state state);
-/* Whether the standard output or error of a rank is still open. */
-bool zt_parent_streams_open(const struct zt_parent *p);
 /* Whether no rank runs and mpirun has ended; whether in addition all output is closed. */
 bool zt_parent_nobody_left(const struct zt_parent *p);
 bool zt_parent_is_over(const struct zt_parent *p);

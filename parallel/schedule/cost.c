@@ -61,7 +61,8 @@ double zt_cost_half_reduce(const struct zt_machine *m, int ranks, int64_t bytes)
     return inside + (double)bytes / here * (hosts - 1) / hosts / m->net_rate + (hosts - 1) * m->net_seconds;
 }
 
-double zt_cost_send(const struct zt_machine *m, const struct zt_grid *grid, int64_t bytes) {
+/* Of a message between neighbouring stages of the grid. */
+static double message_seconds(const struct zt_machine *m, const struct zt_grid *grid, int64_t bytes) {
     bool hosts = grid->data >= m->per_host || grid->world > m->per_host;
     if (m->send_rate > 0)
         return (double)bytes / m->send_rate + m->send_seconds;
@@ -207,8 +208,8 @@ void zt_cost_stage(struct zt_arena *arena, const struct zt_machine *m, const str
     walk(&w, g, work->after, work->after_count);
     to->derive_seconds = walk(&w, g, p->derive, p->derive_count);
     int64_t act = boundary_bytes(&p->send_act), grad = boundary_bytes(&p->send_grad);
-    to->send_act_seconds = act ? zt_cost_send(m, grid, act) : 0;
-    to->send_grad_seconds = grad ? zt_cost_send(m, grid, grad) : 0;
+    to->send_act_seconds = act ? message_seconds(m, grid, act) : 0;
+    to->send_grad_seconds = grad ? message_seconds(m, grid, grad) : 0;
     to->send_bytes = (act + grad) * work->micro_batches;
 }
 
@@ -223,9 +224,9 @@ void zt_cost_replicas(const struct zt_machine *m, const struct zt_grid *grid, co
                       const struct zt_program *loss, int64_t input_bytes, struct zt_stage_cost *to) {
     int others = grid->world - 1; /* one after the other */
     const struct zt_graph *g = loss->training_graph.graph;
-    to->scatter_seconds = others * zt_cost_send(m, grid, input_bytes);
-    to->gather_act_seconds = others * zt_cost_send(m, grid, boundary_bytes(&model->send_act));
-    to->scatter_grad_seconds = others * zt_cost_send(m, grid, boundary_bytes(&model->recv_grad));
+    to->scatter_seconds = others * message_seconds(m, grid, input_bytes);
+    to->gather_act_seconds = others * message_seconds(m, grid, boundary_bytes(&model->send_act));
+    to->scatter_grad_seconds = others * message_seconds(m, grid, boundary_bytes(&model->recv_grad));
     to->loss_forward_seconds = kernels(m, g, loss->forward, loss->forward_count);
     to->loss_backward_seconds = kernels(m, g, loss->backward, loss->backward_count);
 }

@@ -25,8 +25,6 @@ double zt_cost_floor(const struct zt_machine *m, const struct zt_graph *g, int n
 
 /* Seconds of a reduce-scatter or an all-gather of `bytes` in total over `ranks` consecutive ranks of one stage. */
 double zt_cost_half_reduce(const struct zt_machine *m, int ranks, int64_t bytes);
-/* Seconds of a message between neighbouring stages of the grid. */
-double zt_cost_send(const struct zt_machine *m, const struct zt_grid *grid, int64_t bytes);
 
 /* A part of a phase: kernels, the start of a collective, or the wait for it. */
 enum zt_span_kind { ZT_SPAN_COMPUTE, ZT_SPAN_GATHER, ZT_SPAN_REDUCE, ZT_SPAN_GATHERED, ZT_SPAN_REDUCED };

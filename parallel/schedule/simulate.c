@@ -206,7 +206,7 @@ static void finish(struct play *p, struct zt_arena *arena, struct zt_timeline *t
     }
     to->bubble = last > 0 ? 1 - worked / (last * p->stages) : 0;
     to->count = p->events.count;
-    to->at = zt_arena_copy(arena, p->events.at, (size_t)p->events.count * sizeof *to->at);
+    to->at = zt_vec_copy(arena, &p->events);
 }
 
 bool zt_simulate(struct zt_arena *arena, const struct zt_simulation *of, struct zt_timeline *to, struct zt_err *err) {

@@ -75,7 +75,7 @@ int zt_tie_runs(struct zt_arena *arena, const struct zt_grid *grid, const struct
                     pair_ranks(&m, p, h, c);
     }
     int count = m.runs.count;
-    *to = zt_arena_copy(arena, m.runs.at, (size_t)count * sizeof **to);
+    *to = zt_vec_copy(arena, &m.runs);
     zt_vec_finish(&m.runs);
     return count;
 }

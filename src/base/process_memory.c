@@ -12,6 +12,18 @@ static FILE *open_of(int pid, const char *file) {
     return fopen(path, "r");
 }
 
+/* Bytes of the first line "KEY: N kB"; 0: there is none. `file` may be NULL and is closed. */
+static int64_t bytes_of(FILE *file, const char *key) {
+    char line[256];
+    int64_t bytes = 0;
+    while (file && !bytes && fgets(line, sizeof line, file))
+        if (strncmp(line, key, strlen(key)) == 0 && line[strlen(key)] == ':')
+            bytes = strtoll(line + strlen(key) + 1, NULL, 10) * 1024;
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
 /* Bytes of shared memory of other ranks, which are mapped read-only. */
 static int64_t peers_bytes(int pid) {
     char line[512], access[8];
@@ -30,15 +42,7 @@ static int64_t peers_bytes(int pid) {
 }
 
 int64_t zt_process_memory_high(int pid) {
-    char line[256];
-    long long peak = 0;
-    FILE *file = open_of(pid, "status");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "VmHWM: %lld", &peak) == 1)
-            break;
-    if (file)
-        fclose(file);
-    return peak * 1024;
+    return bytes_of(open_of(pid, "status"), "VmHWM");
 }
 
 struct zt_process_memory zt_process_memory_of(int pid) {
@@ -59,18 +63,6 @@ struct zt_process_memory zt_process_memory_of(int pid) {
 /* ---- of the host ---- */
 
 const struct zt_memory_files zt_memory_files = { "/proc/meminfo", "/proc/self/cgroup", "/sys/fs/cgroup" };
-
-static int64_t machine_bytes(const char *path) {
-    char line[256];
-    long long kilobytes = 0;
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "MemTotal: %lld kB", &kilobytes) == 1)
-            break;
-    if (file)
-        fclose(file);
-    return kilobytes * 1024;
-}
 
 static void lower(struct zt_host_memory *m, int64_t bytes, const char *source) {
     if (bytes <= 0 || (m->bytes && bytes >= m->bytes))
@@ -135,7 +127,7 @@ static void read_line(struct zt_host_memory *m, char *line, const char *mounts) 
 struct zt_host_memory zt_host_memory(const struct zt_memory_files *files) {
     struct zt_host_memory m = { 0 };
     char line[512];
-    lower(&m, machine_bytes(files->meminfo), "the machine");
+    lower(&m, bytes_of(fopen(files->meminfo, "re"), "MemTotal"), "the machine");
     FILE *file = fopen(files->cgroup, "re");
     while (file && fgets(line, sizeof line, file))
         read_line(&m, line, files->mounts);

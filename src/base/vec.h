@@ -3,6 +3,7 @@
  *     struct { int *at; int count, room; } ids = { 0 };      or      ZT_VEC(int) ids = { 0 };
  *     zt_vec_push(&ids, 7);
  *     for (int i = 0; i < ids.count; i++) use(ids.at[i]);
+ *     int *kept = zt_vec_copy(arena, &ids);
  *     zt_vec_finish(&ids);
  *
  * Growth moves the elements: store indices, not pointers, across a push. */
@@ -27,6 +28,8 @@
         }                                                                                                              \
         (vec)->at[(vec)->count++] = (__VA_ARGS__);                                                                     \
     } while (0)
+
+#define zt_vec_copy(arena, vec) zt_arena_copy((arena), (vec)->at, (size_t)(vec)->count * sizeof *(vec)->at)
 
 #define zt_vec_finish(vec)                                                                                             \
     do {                                                                                                               \

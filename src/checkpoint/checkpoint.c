@@ -152,6 +152,8 @@ void zt_checkpoints_report(const struct zt_checkpoints *c, const struct zt_log *
     if (!c->o.from)
         return;
     zt_say(log, ZT_LOG_INFO, "  %-15s %s, step %lld", "resumed", c->o.from, (long long)c->loaded.step);
+    if (c->loaded.step == c->o.steps)
+        zt_say(log, ZT_LOG_INFO, "  %-15s the run is complete; a larger --epochs or --steps continues it", "note");
     if (c->loaded.client_state)
         zt_say(log, ZT_LOG_INFO, "  %-15s %s", "client state", c->loaded.client_state);
     if (c->restarted)

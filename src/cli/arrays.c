@@ -53,7 +53,8 @@ bool zt_arrays_read_list(struct zt_arrays *a, const struct zt_array_key *key, co
            (zt_onnx_read_list(path, a->arena, list, ZT_EXIT_DATA, err) && check_elements(a, key, type, list, err));
 }
 
-int *zt_arrays_add_list(struct zt_arrays *a, const char *name, const struct zt_onnx_list *from) {
+/* Adds the tensors of a list to the graph as inputs "NAME.I" with these contents; returns their ids. */
+static int *add_list(struct zt_arrays *a, const char *name, const struct zt_onnx_list *from) {
     int *at = ZT_NEW_N(a->arena, int, from->tensor_count + 1);
     for (int i = 0; i < from->tensor_count; i++) {
         const struct zt_tensor *t = &from->tensor[i];
@@ -112,9 +113,13 @@ static bool fail_missing_input(const struct zt_arrays *a, int index, struct zt_e
     if (a->folder)
         return zt_fail(err, ZT_EXIT_DATA, "%s: input %d \"%s\": there is no input_%d.pb", src, index, name, index);
     zt_fail(err, ZT_EXIT_DATA, "%s: input %d \"%s\": there is no array of this name", src, index, name);
-    if (!a->npz.count)
-        return zt_hint(err, "the file holds no arrays");
-    return zt_hint(err, "the file holds \"%s\"%s", a->npz.at[0].name, a->npz.count > 1 ? " and others" : "");
+    struct zt_text names = { 0 };
+    for (int i = 0; i < a->npz.count && names.length < 256; i++)
+        zt_text_add(&names, "%s%s", i ? ", " : "", a->npz.at[i].name);
+    zt_hint(err, "the array of an input has the name of the input; the file has: %s",
+            names.at ? names.at : "no arrays");
+    zt_text_finish(&names);
+    return false;
 }
 
 static bool fail_list_input(const struct zt_arrays *a, int index, struct zt_err *err) {
@@ -141,7 +146,7 @@ static bool feed_list(struct zt_arrays *a, int index, struct zt_err *err) {
         return fail_list_input(a, index, err);
     if (!list.dtype && read.tensor_count)
         list.dtype = read.tensor[0].dtype;
-    int *at = zt_arrays_add_list(a, g->values[id]->name, &read);
+    int *at = add_list(a, g->values[id]->name, &read);
     list.at = at;
     list.count = read.tensor_count;
     if (list.kind == ZT_OPTIONAL)

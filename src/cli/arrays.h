@@ -45,8 +45,6 @@ bool zt_arrays_read_list(struct zt_arrays *a, const struct zt_array_key *key, co
 /* Returns false with an error if SRC has an array that is named like outputs of the kind of `end`, but has another
  * number than 0..end->index-1. */
 bool zt_arrays_none_beyond(const struct zt_arrays *a, const struct zt_array_key *end, struct zt_err *err);
-/* Adds its tensors to the graph as inputs "NAME.I" with these contents; returns their ids. */
-int *zt_arrays_add_list(struct zt_arrays *a, const char *name, const struct zt_onnx_list *from);
 /* Writes a value as KIND_INDEX.pb to the output folder. */
 bool zt_arrays_write(const struct zt_arrays *a, const struct zt_array_key *key, const struct zt_tensor *tensor,
                      struct zt_err *err);

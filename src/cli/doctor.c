@@ -48,8 +48,10 @@ static void read_value(const char *path, const char *key, char *to, size_t room)
 }
 
 static void find_program(struct finding *f) {
-#ifdef __VERSION__
-    snprintf(f->says, sizeof f->says, "%s, built by compiler %s", ZT_VERSION, __VERSION__);
+#ifdef __clang__
+    snprintf(f->says, sizeof f->says, "%s, compiled by %s", ZT_VERSION, __VERSION__);
+#elif defined __GNUC__
+    snprintf(f->says, sizeof f->says, "%s, compiled by gcc %s", ZT_VERSION, __VERSION__);
 #else
     snprintf(f->says, sizeof f->says, "%s", ZT_VERSION);
 #endif

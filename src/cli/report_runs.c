@@ -30,7 +30,8 @@ static void halve(struct zt_run_series *s) {
     s->width *= 2;
 }
 
-void zt_run_add(struct zt_run_series *s, double step, double value) {
+/* Values that are not finite are left out. */
+static void add_value(struct zt_run_series *s, double step, double value) {
     if (!isfinite(value) || !isfinite(step))
         return;
     s->width = s->width ? s->width : 1;
@@ -55,8 +56,8 @@ static int64_t whole(double value) {
 
 static void add_eval(struct zt_run *r, double step, const char *line) {
     const double loss = zt_metrics_number(line, "loss"), accuracy = zt_metrics_number(line, "accuracy");
-    zt_run_add(&r->series[ZT_RUN_EVAL_LOSS], step, loss);
-    zt_run_add(&r->series[ZT_RUN_ACCURACY], step, accuracy);
+    add_value(&r->series[ZT_RUN_EVAL_LOSS], step, loss);
+    add_value(&r->series[ZT_RUN_ACCURACY], step, accuracy);
     r->best_loss = fmin(r->best_loss, loss); /* fmin() ignores a NAN */
     r->best_accuracy = fmax(r->best_accuracy, accuracy);
 }
@@ -67,12 +68,12 @@ static void add_step(struct zt_run *r, double step, const char *line) {
     r->epoch = whole(zt_metrics_number(line, "epoch"));
     r->skipped += strstr(line, "\"skipped\": true") != NULL;
     r->loss = zt_metrics_number(line, "loss");
-    zt_run_add(&r->series[ZT_RUN_LOSS], step, r->loss);
-    zt_run_add(&r->series[ZT_RUN_LR], step, zt_metrics_number(line, "lr"));
-    zt_run_add(&r->series[ZT_RUN_GRAD_NORM], step, zt_metrics_number(line, "grad_norm"));
+    add_value(&r->series[ZT_RUN_LOSS], step, r->loss);
+    add_value(&r->series[ZT_RUN_LR], step, zt_metrics_number(line, "lr"));
+    add_value(&r->series[ZT_RUN_GRAD_NORM], step, zt_metrics_number(line, "grad_norm"));
     if (!(samples > 0 && seconds > 0))
         return;
-    zt_run_add(&r->series[ZT_RUN_RATE], step, samples / seconds);
+    add_value(&r->series[ZT_RUN_RATE], step, samples / seconds);
     r->samples += samples;
     r->seconds += seconds;
 }
@@ -86,7 +87,7 @@ static void add_metrics(struct zt_run *r, double step, const char *line) {
 
 static void add_memory(struct zt_run *r, double step, const char *line) {
     const double bytes = zt_metrics_number(line, "memory") + fmax(zt_metrics_number(line, "device"), 0);
-    zt_run_add(&r->series[ZT_RUN_MEMORY], step, bytes);
+    add_value(&r->series[ZT_RUN_MEMORY], step, bytes);
     r->peak = fmax(r->peak, bytes);
 }
 
@@ -132,7 +133,7 @@ bool zt_run_read(struct zt_run *r, const char *folder, struct zt_err *err) {
          (!zt_file_exists(memory) || read_rows(r, memory, add_memory, err));
     const struct zt_run_series *m = &r->series[ZT_RUN_MEMORY];
     if (ok && m->count && (double)r->steps > m->at[m->count - 1].step) /* a row is written when the memory changes */
-        zt_run_add(&r->series[ZT_RUN_MEMORY], (double)r->steps, m->at[m->count - 1].mean);
+        add_value(&r->series[ZT_RUN_MEMORY], (double)r->steps, m->at[m->count - 1].mean);
     free(metrics);
     free(memory);
     return ok;

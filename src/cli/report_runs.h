@@ -49,9 +49,6 @@ struct zt_run {
 bool zt_run_read(struct zt_run *run, const char *folder, struct zt_err *err);
 void zt_run_finish(struct zt_run *run);
 
-/* Adds a value of `step`; values that are not finite are left out. */
-void zt_run_add(struct zt_run_series *series, double step, double value);
-
 /* A figure: a line for each run, and a dashed one for a second kind (ZT_RUN_KINDS: none). */
 struct zt_run_figure {
     const char *title, *unit;

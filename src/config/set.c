@@ -110,6 +110,10 @@ static bool set(const struct options *o, const char *option) {
 static void set_data(const struct options *o, const char *data, bool evaluates) {
     struct zt_reading *r = o->r;
     size_t n = strcspn(data, ":");
+    if (!data[n] && strpbrk(data, "./")) {
+        zt_fail(r->err, ZT_EXIT_CONFIG, "--data %s: the format is missing, wants FORMAT:PATH", data);
+        return;
+    }
     struct zt_json_node *eval_path = zt_json_node_find(r->root, "ztrain.data.eval_path");
     if (evaluates && eval_path) /* --data replaces the evaluation data of the files */
         zt_json_node_remove(eval_path);

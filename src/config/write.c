@@ -105,9 +105,22 @@ static bool means_auto(const struct zt_key_row *row, double value) {
     return row->keeps_auto && value == atof(row->automatic ? row->automatic : row->def);
 }
 
+/* A text at `at`, NULL: none. */
+static void write_text_of(FILE *to, const struct zt_key_row *row, const void *at) {
+    const char *text;
+    memcpy(&text, at, sizeof text);
+    if (!text)
+        fputs("null", to);
+    else if (row->type == ZT_KEY_PATH)
+        write_path(to, text);
+    else if (row->type == ZT_KEY_FREE)
+        fputs(text, to);
+    else
+        write_text(to, text);
+}
+
 static void write_value(FILE *to, const struct zt_config *config, const struct zt_key_row *row) {
     const void *at = zt_key_stored(config, row);
-    const char *text;
     switch (row->type) {
     case ZT_KEY_BOOL:
         fputs(*(const bool *)at ? "true" : "false", to);
@@ -160,16 +173,8 @@ static void write_value(FILE *to, const struct zt_config *config, const struct z
     case ZT_KEY_NAMED:
         write_paddings(to, config);
         break;
-    default: /* texts; NULL: none */
-        memcpy(&text, at, sizeof text);
-        if (!text)
-            fputs("null", to);
-        else if (row->type == ZT_KEY_PATH)
-            write_path(to, text);
-        else if (row->type == ZT_KEY_FREE)
-            fputs(text, to);
-        else
-            write_text(to, text);
+    default:
+        write_text_of(to, row, at);
     }
 }
 

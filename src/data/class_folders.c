@@ -59,8 +59,11 @@ static bool list_classes(const char *root, struct names *classes, struct zt_err 
         free(path);
     }
     free_names(&all);
-    if (ok && (classes->list.count == 0 || classes->list.count > MOST_CLASSES))
-        ok = zt_fail(err, ZT_EXIT_DATA, "%s: has %d class folders, wants 1 to %d", root, classes->list.count,
+    if (ok && classes->list.count == 0)
+        ok = zt_fail(err, ZT_EXIT_DATA, "%s: has no class folders", root) ||
+             zt_hint(err, "the pictures of a class are the files of a folder: %s/CLASS/NAME.png", root);
+    if (ok && classes->list.count > MOST_CLASSES)
+        ok = zt_fail(err, ZT_EXIT_DATA, "%s: has %d class folders, at most %d are allowed", root, classes->list.count,
                      MOST_CLASSES);
     return ok;
 }

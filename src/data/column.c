@@ -90,6 +90,8 @@ bool zt_column_accept(struct zt_column *column, const struct zt_want *want, enum
     if (!converts(have, to) && !becomes_float) {
         zt_fail(err, ZT_EXIT_DATA, "%s: column \"%s\" is of type %s, wants %s", file, want->name, zt_dtype_name(have),
                 zt_dtype_name(to));
+        if (zt_dtype_in(have, ZT_ANY_INT | ZT_BIT(ZT_BOOL)) && to == ZT_FLOAT)
+            return zt_hint(err, "save it as float32, for example array.astype(\"float32\")");
         if (!zt_dtype_in(have, ZT_ANY_FLOAT) || !zt_dtype_in(to, ZT_ANY_INT))
             return false;
         return want->probabilities

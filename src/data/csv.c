@@ -85,7 +85,8 @@ static bool missing(const struct csv *c, const char *name, struct zt_err *err) {
     else
         zt_fail(err, ZT_EXIT_DATA, "%s: no column \"%s\" (it has %d, numbered from 0)", c->path, name, c->names.count);
     zt_text_finish(&list);
-    return zt_hint(err, "ztrain.data.columns and ztrain.data.target_columns name the columns of inputs and target");
+    return zt_hint(err, "ztrain.data.columns and ztrain.data.target_columns name the columns of inputs and target%s",
+                   c->names.at[0][0] ? "; the first line has the names, unless ztrain.data.header is false" : "");
 }
 
 /* ---- which fields a column has ---- */

@@ -75,6 +75,8 @@ static bool npz_open(struct zt_source *source, const struct zt_config *config, c
     for (int i = 0; i < want_count; i++)
         if (npz->missing == wants[i].name && wants[i].use == ZT_WANT_TARGET)
             zt_hint(err, "ztrain.loss.target names the array of the targets: --set ztrain.loss.target=NAME");
+        else if (npz->missing == wants[i].name && wants[i].use == ZT_WANT_INPUT)
+            zt_hint(err, "the array of an input has the name of the input; `ztrain inspect` lists the inputs");
     npz_close(source);
     return false;
 }

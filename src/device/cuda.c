@@ -307,7 +307,7 @@ static void cuda_destroy(struct zt_device *device) {
 
 static const struct zt_device_api api = {
     .name = "cuda",
-    .backend = 2,
+    .backend = ZT_CUDA,
     .allocate = cuda_allocate,
     .free = cuda_free,
     .room = cuda_room,

@@ -6,6 +6,7 @@
 #ifndef ZT_DEVICE_DEVICE_H
 #define ZT_DEVICE_DEVICE_H
 
+#include "base/backend.h"
 #include "base/err.h"
 
 #include <stddef.h>
@@ -46,8 +47,8 @@ struct zt_gather {
 };
 
 struct zt_device_api {
-    const char *name; /* "cpu", "cuda" */
-    int backend;      /* enum zt_backend of graph/ir/op.h, the kernels that run on the device */
+    const char *name;        /* "cpu", "cuda" */
+    enum zt_backend backend; /* the kernels that run on the device */
     /* Returns zeroed device memory, aligned to at least 64; `what` names it in errors. */
     void *(*allocate)(struct zt_device *device, size_t bytes, const char *what, struct zt_err *err);
     void (*free)(struct zt_device *device, void *memory, size_t bytes);

@@ -55,7 +55,7 @@ static void host_destroy(struct zt_device *device) {
 
 static const struct zt_device_api host = {
     .name = "cpu",
-    .backend = 1,
+    .backend = ZT_CPU,
     .allocate = host_allocate,
     .free = host_free,
     .allocate_host = host_allocate,

@@ -23,7 +23,7 @@ struct zt_step_norm;
 struct zt_step_state;
 
 enum {
-    ZT_MODULE_ABI = 14
+    ZT_MODULE_ABI = 15
 }; /* version of the structs that program and module share: zt_module, zt_device, zt_kernel, zt_call, zt_prepare, those
       of optim/step.h and parallel/comm/compressed_call.h and the node descriptions of kernels (describe of
       graph/ir/op.h) */

@@ -14,7 +14,8 @@ static const struct zt_optimizer *one_bit_optimizer(const struct zt_rank_plan *p
     return row && row->one_bit ? row : NULL;
 }
 
-int64_t zt_compressed_first(const struct zt_rank_plan *p) {
+/* The first update without reduced gradients, from 1 on; 0: there is none among the first MOST_UPDATES. */
+static int64_t first_compressed(const struct zt_rank_plan *p) {
     const struct zt_optimizer *row = one_bit_optimizer(p);
     int64_t update = 1;
     while (update <= MOST_UPDATES && row->one_bit->sharing(&p->job->config->optimizer, update).reduced)
@@ -22,16 +23,18 @@ int64_t zt_compressed_first(const struct zt_rank_plan *p) {
     return update <= MOST_UPDATES ? update : 0;
 }
 
-int64_t zt_compressed_reduced_bytes(const struct zt_rank_plan *p) {
+/* Bytes that a rank sends in an update whose gradients are reduced. */
+static int64_t reduced_bytes(const struct zt_rank_plan *p) {
     return 2 * zt_cost_sent(p->grid.data, p->tensors.flat->count * (int64_t)sizeof(float));
 }
 
-int64_t zt_compressed_bytes_sent(const struct zt_rank_plan *p) {
+/* The same of a compressed update. */
+static int64_t compressed_bytes(const struct zt_rank_plan *p) {
     return p->memory.compressed ? zt_compressed_sent(p->memory.compressed) : 0;
 }
 
 static double share(const struct zt_rank_plan *p) {
-    return (double)zt_compressed_reduced_bytes(p) / (double)zt_compressed_bytes_sent(p);
+    return (double)reduced_bytes(p) / (double)compressed_bytes(p);
 }
 
 void zt_compressed_print(const struct zt_rank_plan *p, FILE *to) {
@@ -48,9 +51,9 @@ void zt_compressed_print(const struct zt_rank_plan *p, FILE *to) {
             "  later a compressed all-reduce, %lld bytes sent per step and rank (1/%.1f): all_to_all and all_gather of "
             "%lld "
             "bytes\n  to and from each rank: %d scales, the signs of %lld elements with filling, 8 to a byte%s\n",
-            row->type.name, (long long)zt_compressed_first(p), (long long)zt_compressed_reduced_bytes(p),
-            (long long)zt_compressed_bytes_sent(p), share(p), (long long)l->message_bytes, l->part_count,
-            (long long)l->errors[ZT_WORKER], row->one_bit->own_states ? "; some updates reduce or send nothing" : "");
+            row->type.name, (long long)first_compressed(p), (long long)reduced_bytes(p), (long long)compressed_bytes(p),
+            share(p), (long long)l->message_bytes, l->part_count, (long long)l->errors[ZT_WORKER],
+            row->one_bit->own_states ? "; some updates reduce or send nothing" : "");
     fprintf(to, "  errors of the compression, in the optimizer's bytes: worker %lld elements, server %lld\n",
             (long long)l->errors[ZT_WORKER], (long long)l->errors[ZT_SERVER]);
 }
@@ -59,7 +62,7 @@ void zt_compressed_describe(const struct zt_rank_plan *p, int64_t steps, struct 
     const struct zt_optimizer *row = one_bit_optimizer(p);
     if (!row)
         return;
-    const int64_t first = zt_compressed_first(p);
+    const int64_t first = first_compressed(p);
     if (!p->memory.compressed)
         zt_text_add(to, "one rank, nothing is compressed");
     else if (first == 0 || first > steps)

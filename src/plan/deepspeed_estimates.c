@@ -86,8 +86,8 @@ void zt_plan_print_estimate(const struct zt_plan *plan, FILE *to) {
     fputc('\n', to);
     print_stage_2(to, &s);
     print_stage_3(to, &s);
-    fprintf(to, "ztrain, fp32 and the config's optimizer on %d data-parallel ranks, the whole model on one stage:\n",
-            plan->grid.data);
+    fprintf(to, "ztrain, fp32 and the config's optimizer on %d data-parallel rank%s, the whole model on one stage:\n",
+            plan->grid.data, zt_plural(plan->grid.data));
     for (int stage = 0; stage < 4; stage++)
         fprintf(to, "  ZeRO %d: %.0f bytes per rank for weights, gradients, states\n", stage, bytes[stage]);
     fprintf(to, "plus %lld bytes per rank for activations%s\n", (long long)activations,

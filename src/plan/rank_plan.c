@@ -62,7 +62,7 @@ static void note_idle_names(const struct planner *q, struct zt_training_graph *t
 static enum zt_backend fast_of(const struct planner *q) {
     if (q->o->elsewhere)
         return ZT_REF;
-    return q->o->device ? (enum zt_backend)q->o->device->api->backend : ZT_CPU;
+    return q->o->device ? q->o->device->api->backend : ZT_CPU;
 }
 
 /* Sets the contents of the frozen weights that this rank holds whole. */

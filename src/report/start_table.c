@@ -242,8 +242,8 @@ void zt_report_start(const struct zt_session *s, const struct zt_rank_plan *plan
              plan->grid.stages > 1 ? " on this stage" : "");
     row(s, "parameters", text);
     report_changes(s);
-    snprintf(text, sizeof text, "%s, %lld samples%s", s->config->data.format, (long long)s->source->samples,
-             s->config->data.shuffle ? ", shuffled" : "");
+    snprintf(text, sizeof text, "%s, %lld sample%s%s", s->config->data.format, (long long)s->source->samples,
+             zt_plural(s->source->samples), s->config->data.shuffle ? ", shuffled" : "");
     row(s, "data", text);
     report_device(s, device);
     report_loss(s);

@@ -22,7 +22,7 @@ struct row {
 
 static const struct row rows[] = {
     { "model", "FILE", "the ONNX model", ZT_TAKES_MODEL, TEXT, AT(model) },
-    { "config", "FILE", "the configuration, DeepSpeed's JSON; keys of a later --config take precedence",
+    { "config", "FILE", "the configuration, DeepSpeed's JSON; keys of a later --config override earlier ones",
       ZT_TAKES_CONFIG, TEXTS, AT(configs) },
     { "inputs", "SRC", "an npz file, or a folder of input_N.pb", ZT_TAKES_INPUTS, TEXT, AT(inputs) },
     { "output", "DIR", "output folder", ZT_TAKES_OUTPUT, TEXT, AT(output) },
@@ -33,10 +33,11 @@ static const struct row rows[] = {
     { "load", "CHECKPOINT|FILE", "start from these weights, by name and shape; with --weights-only", ZT_TAKES_LOAD,
       TEXT, AT(load) },
     { "weights-only", NULL, "with --load: optimizer and step start anew", ZT_TAKES_LOAD, FLAG, AT(weights_only) },
-    { "data", "FORMAT:PATH", "sets data.format and data.path", ZT_TAKES_SET, TEXT, AT(over.data) },
-    { "set", "KEY.PATH=VALUE", "sets any key of the configuration; repeatable", ZT_TAKES_SET, TEXTS, AT(over) },
-    { "device", "auto|cpu|cuda", "device for the computation", ZT_TAKES_DEVICE, TEXT, AT(over.device) },
-    { "ranks", "N", "number of ranks on this host", ZT_TAKES_RANKS, SMALL_NUMBER, AT(over.ranks), .min = 1,
+    { "data", "FORMAT:PATH", "set ztrain.data.format and ztrain.data.path", ZT_TAKES_SET, TEXT, AT(over.data) },
+    { "set", "KEY.PATH=VALUE", "set any key of the configuration; repeatable", ZT_TAKES_SET, TEXTS, AT(over) },
+    { "device", "auto|cpu|cuda", "device for the computation (default auto: CUDA if there is a GPU)", ZT_TAKES_DEVICE,
+      TEXT, AT(over.device) },
+    { "ranks", "N", "number of ranks on this host (default 1)", ZT_TAKES_RANKS, SMALL_NUMBER, AT(over.ranks), .min = 1,
       .max = 65536 },
     { "hostfile", "FILE", "hosts to run on, one per line: worker-1 slots=4", ZT_TAKES_HOSTS, TEXT, AT(hostfile) },
     { "include", "HOST[:SLOT,...]@...", "use only these hosts and slots of the hostfile", ZT_TAKES_HOSTS, TEXT,
@@ -48,9 +49,10 @@ static const struct row rows[] = {
       TEXT, AT(nodes) },
     { "profile", NULL, "time every node of a step; prints a table and writes profile.tsv to the output folder",
       ZT_TAKES_PROFILE, FLAG, AT(profile) },
-    { "epochs", "N", "passes over the data", ZT_TAKES_LENGTH, NUMBER, AT(over.epochs), .min = 0, .max = INT64_MAX },
-    { "steps", "N", "optimizer steps; overrides the epochs", ZT_TAKES_LENGTH, NUMBER, AT(over.steps), .min = 0,
+    { "epochs", "N", "passes over the data (default 10)", ZT_TAKES_LENGTH, NUMBER, AT(over.epochs), .min = 0,
       .max = INT64_MAX },
+    { "steps", "N", "optimizer steps; overrides the epochs (default: those of the epochs)", ZT_TAKES_LENGTH, NUMBER,
+      AT(over.steps), .min = 0, .max = INT64_MAX },
     { "modes", "LIST", "comma-separated modes: dp, ddp, zero1, zero2, zero3, ppS[-SCHEDULE][-zeroN]",
       ZT_TAKES_COMBINATIONS, TEXT, AT(modes) },
     { "ranks", "LIST", "comma-separated numbers of ranks", ZT_TAKES_COMBINATIONS, TEXT, AT(rank_list) },
@@ -62,9 +64,10 @@ static const struct row rows[] = {
       .min = 0, .max = 1000000 },
     { "repeats", "N", "runs of each combination (default 3)", ZT_TAKES_REPEATS, SMALL_NUMBER, AT(repeats), .min = 1,
       .max = 1000 },
-    { "seed", "N", "seed of random numbers", ZT_TAKES_SEED, NUMBER, AT(over.seed), .min = 0, .max = INT64_MAX },
-    { "threads", "N", "compute threads per rank; results do not depend on it", ZT_TAKES_THREADS, SMALL_NUMBER,
-      AT(over.threads), .min = 1, .max = 4096 },
+    { "seed", "N", "seed of random numbers (default 0)", ZT_TAKES_SEED, NUMBER, AT(over.seed), .min = 0,
+      .max = INT64_MAX },
+    { "threads", "N", "compute threads per rank (default: cores / ranks); results do not depend on it",
+      ZT_TAKES_THREADS, SMALL_NUMBER, AT(over.threads), .min = 1, .max = 4096 },
     { "strict", NULL, "treat warnings about the model as errors", ZT_TAKES_STRICT, FLAG, AT(strict) },
     { "quiet", NULL, "print only errors and the last line", ZT_TAKES_CONTROL, FLAG, AT(quiet) },
     { "verbose", NULL, "print more details", ZT_TAKES_CONTROL, FLAG, AT(verbose) },
@@ -248,7 +251,7 @@ static bool fail_unknown_command(const struct parser *p, const char *name) {
     for (const struct zt_command_row *c = p->commands; c->name; c++)
         consider(c->name, name, &best, &distance);
     return best ? zt_hint(p->err, "did you mean `ztrain %s`?", best)
-                : zt_hint(p->err, "`ztrain --help` lists the commands; a model goes behind --model");
+                : zt_hint(p->err, "`ztrain --help` lists the commands; a model follows --model");
 }
 
 /* ---- values ---- */
@@ -385,6 +388,8 @@ static bool parse_arguments(struct parser *p) {
                 return false;
         } else {
             zt_fail(p->err, ZT_EXIT_CONFIG, "unexpected argument \"%s\"", argument);
+            if (p->o->command->takes & ZT_TAKES_MODEL && zt_text_ends(argument, ".onnx"))
+                return zt_hint(p->err, "a model follows --model: --model %s", argument);
             return zt_hint(p->err, "every value belongs to an option; `ztrain %s --help` lists them",
                            p->o->command->name);
         }
@@ -397,12 +402,12 @@ static bool check_needs(const struct parser *p) {
     bool ok = true;
     for (int i = 0; i < ROWS; i++)
         if (rows[i].argument && rows[i].bit & p->o->command->needs && !p->given[i])
-            ok = zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s %s is missing", rows[i].name, rows[i].argument) ||
-                 zt_hint(p->err, "`ztrain %s --help` explains it", p->o->command->name);
+            ok = zt_fail(p->err, ZT_EXIT_CONFIG, "option --%s %s is missing", rows[i].name, rows[i].argument);
     for (int i = p->operand_count; i < most_operands(p->o->command) && p->o->command->operands[i][0] != '['; i++)
-        ok = zt_fail(p->err, ZT_EXIT_CONFIG, "%s is missing", p->o->command->operands[i]) ||
-             zt_hint(p->err, "`ztrain %s --help` explains it", p->o->command->name);
-    return ok;
+        ok = zt_fail(p->err, ZT_EXIT_CONFIG, "%s is missing", p->o->command->operands[i]);
+    if (ok || p->argc < 2)
+        return ok || zt_hint(p->err, "`ztrain --help` lists the commands and options");
+    return zt_hint(p->err, "`ztrain %s --help` lists the options", p->o->command->name);
 }
 
 /* "a.json + b.json", NULL without files; free with free(). */
@@ -474,7 +479,7 @@ static void print_option(const struct zt_option *option, FILE *to) {
     char text[48];
     snprintf(text, sizeof text, "--%s%s%s", option->name, option->argument ? " " : "",
              option->argument ? option->argument : "");
-    fprintf(to, "  %-24s %s\n", text, option->help);
+    fprintf(to, strlen(text) > 24 ? "  %s\n%26s %s\n" : "  %-24s%s %s\n", text, "", option->help);
 }
 
 static void print_command_help(const struct zt_command_row *command, FILE *to) {
@@ -492,6 +497,6 @@ void zt_options_help(const struct zt_options *o, const struct zt_command_row *co
     fputs("usage: ztrain [COMMAND] [OPTIONS]\n\nCommands:\n", to);
     for (const struct zt_command_row *c = commands; c->name; c++)
         fprintf(to, "  %-10s %s\n", c->name, c->summary);
-    fprintf(to, "\n`ztrain COMMAND --help` explains one, `ztrain --version` says which version this is.\n\n");
+    fprintf(to, "\n`ztrain COMMAND --help` lists the options of a command, `ztrain --version` prints the version.\n\n");
     print_command_help(commands, to);
 }

@@ -76,7 +76,14 @@ class Options(Case):
         self.assertRegex(self.run_ztrain("--version").stdout, r"^ztrain \d+\.\d+\.\d+\n$")
 
     def test_without_arguments_what_is_missing_is_named(self):
-        self.refused(says=["--model", "--config", "hint: "])
+        text = self.refused(says=["--model", "--config", "hint: `ztrain --help` lists the commands and options"])
+        self.assertEqual(text.count("hint: "), 1)
+        self.refused("plan", says=["--model", "--config", "hint: `ztrain plan --help` lists the options"])
+
+    def test_a_model_or_data_without_its_option_is_told_the_option(self):
+        self.refused("inspect", "m.onnx", says=['unexpected argument "m.onnx"', "hint: a model follows --model"])
+        config = self.write("c.json", b"{}")
+        self.refused("--model", "m", "--config", config, "--data", "d.npz", says=["--data d.npz: the format is missing, wants FORMAT:PATH"])
 
     def test_an_unknown_command_names_the_nearest(self):
         self.refused("prdict", says=["unknown command prdict", "hint: did you mean `ztrain predict`?"])
@@ -98,6 +105,12 @@ class Options(Case):
                                     ("--fp16", "training scripts", "--set fp16.enabled=true")]:
             self.refused("--model", "m", option, "x", says=[f"unknown option {option.split('=')[0]}, which belongs to {owner}\nhint: ", hint])
         self.refused("inspect", "--bf16", says=["unknown option --bf16\nhint: `ztrain inspect --help`"])  # has no --set
+
+    def test_every_fusion_pattern_is_in_the_documentation(self):
+        root = pathlib.Path(__file__).parents[2]
+        patterns = set(re.findall(r"^    ROW\((\w+)\)", (root / "ops/patterns.c").read_text(), re.M))
+        self.assertGreater(len(patterns), 40)
+        self.assertEqual(patterns - set(re.findall(r"`(\w+)`", (root / "docs/gpu.md").read_text())), set())
 
     def test_keys_that_hints_name_are_keys(self):
         """A --set of a hint is not refused as an unknown key."""
@@ -286,7 +299,7 @@ class Predict(Case):
     def test_a_missing_input_is_named(self):
         (self.folder / "in").mkdir()
         self.predict(linear(), self.folder / "in", code=4, says=['"x"', "input_0.pb"])
-        self.predict(linear(), self.write("in.npz", npz({"z": ([1], [1])})), code=4, says=['"x"', '"z"'])
+        self.predict(linear(), self.write("in.npz", npz({"z": ([1], [1])})), code=4, says=['"x"', 'the file has: z'])
 
     def test_inputs_that_are_not_there_are_named(self):
         self.predict(linear(), self.folder / "nothing.npz", code=4, says=["nothing.npz"])

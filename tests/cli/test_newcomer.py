@@ -92,6 +92,12 @@ class Folders(test_jobs.Job):
 
 
 class Resumed(test_jobs.Job):
+    def test_a_complete_run_is_told_how_to_go_on(self):
+        words = ["--config", self.folder / "c.json", "--model", self.folder / "m.onnx", "--output", self.folder / "run", "--threads=1", "--resume"]
+        self.train()
+        self.assertIn("the run is complete; a larger --epochs or --steps continues it", self.run_ztrain(*words).stderr)
+        self.assertNotIn("complete", self.run_ztrain(*words, "--steps", "5").stderr)
+
     def test_a_key_that_changes_the_tensors_is_hinted_at(self):
         self.train({"checkpoint": {"every_steps": 1}})
         words = ["--model", self.folder / "m.onnx", "--config", self.folder / "c.json", "--output", self.folder / "other", "--threads=1",
@@ -407,7 +413,15 @@ class FilesOfOthers(test_jobs.Job):
         self.train(code=4, says=['no array named "target" (it has: x, labels)', "hint: ztrain.loss.target names", "--set ztrain.loss.target=NAME"])
         self.train({}, "--set", "ztrain.loss.target=labels")
         self.data(x=None)
-        self.assertNotIn("loss.target", self.train(code=4, says=['no array named "x"']))
+        self.assertNotIn("loss.target", self.train(code=4, says=['no array named "x"', "hint: the array of an input has the name of the input"]))
+        predict = ["predict", "--model", self.folder / "m.onnx", "--inputs", self.folder / "d.npz", "--output", self.folder / "out"]
+        self.refused(*predict, code=4, says=['input 0 "x"', "the file has: target"])
+
+    def test_a_table_without_a_header_and_a_folder_without_classes_get_a_hint(self):
+        self.write("d.csv", b"1,2,0\n3,4,1\n")
+        self.train({"data": {"format": "csv", "path": "d.csv"}}, code=4, says=["no column named", "hint: ", "unless ztrain.data.header is false"])
+        (self.folder / "pictures").mkdir()
+        self.train({"data": {"format": "imagefolder", "path": "pictures"}}, code=4, says=["has no class folders", "hint: ", "pictures/CLASS/NAME.png"])
 
     def test_channels_that_are_last_are_told_apart_from_other_orders(self):
         self.write("m.onnx", model([node("GlobalAveragePool", ["x"], ["h"]), node("Flatten", ["h"], ["f"]), node("MatMul", ["f", "w"], ["y"], "last")],

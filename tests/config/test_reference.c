@@ -42,7 +42,7 @@ START_TEST(broken_configs_are_refused_with_the_words_expected) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char file[128];
         struct result got;
-        snprintf(file, sizeof file, "bad/%s", cases[i].file);
+        snprintf(file, sizeof file, "bad/configs/%s", cases[i].file);
         read_reference(&got, file, NULL, 0);
         ck_assert_msg(got.config == NULL, "%s is not refused", file);
         for (int k = 0; k < 3 && cases[i].words[k]; k++) {
@@ -55,8 +55,14 @@ START_TEST(broken_configs_are_refused_with_the_words_expected) {
 END_TEST
 
 START_TEST(configs_that_fail_later_are_accepted) {
-    static const char *const files[] = { "good",        "logits_missing", "target_out_of_range", "target_dtype",
-                                         "nan_in_data", "wrong_width",    "input_missing",       "data_missing" };
+    static const char *const files[] = { "good",
+                                         "configs/logits_missing",
+                                         "data/target_out_of_range",
+                                         "data/target_dtype",
+                                         "data/nan_in_data",
+                                         "data/wrong_width",
+                                         "data/input_missing",
+                                         "data/data_missing" };
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char file[128];
         struct result got;

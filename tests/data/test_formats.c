@@ -31,7 +31,7 @@ static const struct {
 START_TEST(a_file_unlike_the_wants_is_refused_by_name) {
     char path[1024], name[128];
     struct zt_err err = { 0 };
-    snprintf(name, sizeof name, "bad/%s", bad[_i].file);
+    snprintf(name, sizeof name, "bad/data/%s", bad[_i].file);
     reference_path(path, name);
     ck_assert_ptr_null(open_npz(path, (struct zt_want[]){ want_x, want_target }, 2, &err));
     ck_assert_int_eq(err.code, ZT_EXIT_DATA);
@@ -46,7 +46,7 @@ START_TEST(a_good_file_gives_its_samples_and_nan_passes) {
     int64_t label = -1;
     float x[8];
     bool nan = false;
-    reference_path(path, "bad/nan_in_data.npz");
+    reference_path(path, "bad/data/nan_in_data.npz");
     struct zt_source *source = open_npz(path, (struct zt_want[]){ want_target, want_x }, 2, &err);
     ck_assert_msg(source != NULL, "%s", err.text[0]);
     ck_assert_int_eq(source->samples, 64);

@@ -11,7 +11,6 @@ numpy's, and both written models run."""
 import json
 import pathlib
 import re
-import shutil
 import sys
 import tempfile
 
@@ -457,12 +456,8 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         module = len(sys.argv) > 3
-        if module: # beside the program, where it looks for it
-            place, device = folder / "place", ["--device", "cuda"]
-            place.mkdir()
-            for file in (program, pathlib.Path(sys.argv[3])):
-                shutil.copy(file, place / file.name)
-            program = place / program.name
+        if module:
+            program, device = quantize.beside(program, sys.argv[3], folder / "place"), ["--device", "cuda"]
         for i, c in enumerate(cases()):
             against_numpy(program, folder / f"case-{i}", c, device)
         for i, c in enumerate(cases()[k] for k in (0, 2, 4, 5)):

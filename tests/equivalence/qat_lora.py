@@ -9,7 +9,6 @@ activations: onnxruntime's loss and accuracy of the written model are those of t
 over ZeRO and with recomputation. In fp16 and bf16 a step is near numpy's."""
 import json
 import pathlib
-import shutil
 import sys
 import tempfile
 
@@ -291,12 +290,8 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         module = len(sys.argv) > 3
-        if module: # beside the program, where it looks for it
-            place, device = folder / "place", ["--device", "cuda"]
-            place.mkdir()
-            for file in (program, pathlib.Path(sys.argv[3])):
-                shutil.copy(file, place / file.name)
-            program = place / program.name
+        if module:
+            program, device = quantize.beside(program, sys.argv[3], folder / "place"), ["--device", "cuda"]
         all_cases = cases()
         kinds = [*(all_cases[k] for k in (0, 1, 4, 5, 7)), {**all_cases[0], "weights": "none"}]
         for i, c in enumerate(kinds):

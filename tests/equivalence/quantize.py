@@ -242,16 +242,20 @@ def refusals(program, folder):
         check("axis" in says, f"axis {axis} is refused: {says.strip().splitlines()[0]}")
 
 
+def beside(program, module, folder):
+    """The program in a folder of its own with the CUDA module beside it, where it looks for it."""
+    folder.mkdir()
+    for file in (program, pathlib.Path(module)):
+        shutil.copy(file, folder / file.name)
+    return folder / program.name
+
+
 def main():
     program, device = pathlib.Path(sys.argv[1]).resolve(), ["--device", "cpu"]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        if len(sys.argv) > 3: # the module beside the program, where it looks for it
-            place, device = folder / "place", ["--device", "cuda"]
-            place.mkdir()
-            for file in (program, pathlib.Path(sys.argv[3])):
-                shutil.copy(file, place / file.name)
-            program = place / program.name
+        if len(sys.argv) > 3:
+            program, device = beside(program, sys.argv[3], folder / "place"), ["--device", "cuda"]
         for weights, activations, learn in (("int8", "uint8", False), ("int8", "uint8", True), ("int4", "uint8", True), ("int4", "uint4", False)):
             trains(program, folder, weights, activations, learn, device)
         refusals(program, folder)

@@ -10,17 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-static struct zt_graph *g;
-static struct zt_err err;
-
-static void make(void) {
-    g = zt_graph_create("test");
-    err = (struct zt_err){ 0 };
-}
-
-static void destroy(void) {
-    zt_graph_destroy(g);
-}
+#include "tests/graph/fixture.h"
 
 /* Differentiates `y`, whose cotangent is a new input; grads by wanted. */
 static void differentiate(int y, const int *wanted, int count, int *grads) {
@@ -31,7 +21,7 @@ static void differentiate(int y, const int *wanted, int count, int *grads) {
                   err.text[0]);
 }
 
-static int count_ops(const char *op_type, enum zt_phase phase) {
+static int count_of_phase(const char *op_type, enum zt_phase phase) {
     int count = 0;
     for (int n = 0; n < g->node_count; n++)
         count += g->nodes[n]->phase == phase && strcmp(g->nodes[n]->op_type, op_type) == 0;
@@ -42,7 +32,7 @@ START_TEST(a_value_used_k_times_gets_k_contributions_last_use_first) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(3)), w = net_param(g, "w", SHAPE(3)), dw;
     int a = NET(g, "Mul", "a", x, w), b = NET(g, "Mul", "b", a, w);
     differentiate(NET(g, "Mul", "c", b, w), &w, 1, &dw);
-    ck_assert_int_eq(count_ops("Add", ZT_BACKWARD), 2);
+    ck_assert_int_eq(count_of_phase("Add", ZT_BACKWARD), 2);
     const struct zt_node *sum = g->nodes[g->values[dw]->producer];
     ck_assert_str_eq(sum->op_type, "Add");
     ck_assert_str_eq(g->nodes[g->values[sum->in[1]]->producer]->name, "grad of a"); /* the first use comes last */
@@ -55,7 +45,7 @@ END_TEST
 START_TEST(an_input_read_twice_by_one_node_counts_twice) {
     int w = net_param(g, "w", SHAPE(3)), dw;
     differentiate(NET(g, "Add", "y", w, w), &w, 1, &dw);
-    ck_assert_int_eq(count_ops("Add", ZT_BACKWARD), 1);
+    ck_assert_int_eq(count_of_phase("Add", ZT_BACKWARD), 1);
     ck_assert_int_eq(g->nodes[g->values[dw]->producer]->in[0], zt_graph_find(g, "dy"));
     ck_assert_int_eq(g->nodes[g->values[dw]->producer]->in[1], zt_graph_find(g, "dy"));
 }
@@ -315,7 +305,7 @@ END_TEST
 
 int main(void) {
     TCase *cases = tcase_create("grad");
-    tcase_add_checked_fixture(cases, make, destroy);
+    tcase_add_checked_fixture(cases, make_graph, destroy_graph);
     tcase_add_test(cases, a_value_used_k_times_gets_k_contributions_last_use_first);
     tcase_add_test(cases, an_input_read_twice_by_one_node_counts_twice);
     tcase_add_test(cases, sums_stand_on_the_stage_of_the_readers_of_a_parameter);

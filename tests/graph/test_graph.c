@@ -5,21 +5,7 @@
 
 #include <string.h>
 
-static struct zt_graph *g;
-static struct zt_err err;
-
-static void make(void) {
-    g = zt_graph_create("test");
-    err = (struct zt_err){ 0 };
-}
-
-static void destroy(void) {
-    zt_graph_destroy(g);
-}
-
-static bool says(const char *words) {
-    return err.count > 0 && strstr(err.text[0], words) != NULL;
-}
+#include "tests/graph/fixture.h"
 
 /* Names of the nodes in their order, with blanks between. */
 static const char *order(void) {
@@ -297,7 +283,7 @@ END_TEST
 
 int main(void) {
     TCase *cases = tcase_create("graph");
-    tcase_add_checked_fixture(cases, make, destroy);
+    tcase_add_checked_fixture(cases, make_graph, destroy_graph);
     tcase_add_test(cases, names_are_unique_and_found);
     tcase_add_test(cases, values_and_nodes_stay_where_they_are);
     tcase_add_test(cases, nodes_stand_behind_what_they_read_and_else_as_in_the_file);

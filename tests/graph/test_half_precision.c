@@ -11,28 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-static struct zt_graph *g;
-static struct zt_err err;
-
-static void make(void) {
-    g = zt_graph_create("test");
-    err = (struct zt_err){ 0 };
-}
-
-static void destroy(void) {
-    zt_graph_destroy(g);
-}
-
-static int count_ops(const char *op_type, int input) {
-    int count = 0;
-    for (int n = 0; n < g->node_count; n++)
-        count += strcmp(g->nodes[n]->op_type, op_type) == 0 && (input < 0 || g->nodes[n]->in[0] == input);
-    return count;
-}
-
-static const struct zt_node *maker(int value) {
-    return g->nodes[g->values[value]->producer];
-}
+#include "tests/graph/fixture.h"
 
 START_TEST(a_value_is_cast_once_and_chains_in_half_precision_stay_there) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(2, 3)), w = net_param(g, "w", SHAPE(3, 3)),
@@ -45,10 +24,10 @@ START_TEST(a_value_is_cast_once_and_chains_in_half_precision_stay_there) {
         err.text[0]);
     ck_assert_int_eq(count_ops("Cast", x), 1);
     ck_assert_int_eq(count_ops("Cast", -1), 4); /* x, w, v, and sum back for Softmax */
-    ck_assert_int_eq(g->values[maker(sum)->in[0]]->dtype, ZT_BFLOAT16);
+    ck_assert_int_eq(g->values[producer(sum)->in[0]]->dtype, ZT_BFLOAT16);
     ck_assert_int_eq(g->values[y]->dtype, ZT_FLOAT);
     ck_assert_int_eq(g->values[sum]->dtype, ZT_FLOAT);
-    ck_assert_str_eq(maker(sum)->op_type, "Cast");
+    ck_assert_str_eq(producer(sum)->op_type, "Cast");
 }
 END_TEST
 
@@ -72,12 +51,12 @@ START_TEST(in_bfloat16_the_cpu_keeps_in_float_what_is_faster_there) {
     ck_assert_int_eq(count_ops("Cast", relu), 0);
     if (!zt_isa_has(ZT_ISA_AVX512_BF16)) {
         ck_assert_int_eq(count_ops("Cast", -1), 0);
-        ck_assert_str_eq(maker(y)->op_type, "Conv");
+        ck_assert_str_eq(producer(y)->op_type, "Conv");
         return;
     }
     ck_assert_int_eq(count_ops("Cast", -1), 4); /* pool, both weights, and y back */
-    ck_assert_str_eq(maker(y)->op_type, "Cast");
-    const struct zt_node *middle = maker(maker(maker(maker(y)->in[0])->in[0])->in[0]);
+    ck_assert_str_eq(producer(y)->op_type, "Cast");
+    const struct zt_node *middle = producer(producer(producer(producer(y)->in[0])->in[0])->in[0]);
     ck_assert_str_eq(middle->op_type, "BatchNormalization");
     ck_assert_int_eq(g->values[middle->in[0]]->dtype, ZT_BFLOAT16);
     ck_assert_int_eq(g->values[middle->in[1]]->dtype, ZT_FLOAT);
@@ -116,7 +95,7 @@ START_TEST(in_bfloat16_the_gradient_of_a_pool_has_the_type_of_its_pool) {
     }
     ck_assert_int_eq(found, 3);
     if (zt_isa_has(ZT_ISA_AVX512_BF16))
-        ck_assert_str_eq(maker(y)->op_type, "Cast");
+        ck_assert_str_eq(producer(y)->op_type, "Cast");
 }
 END_TEST
 
@@ -132,10 +111,10 @@ START_TEST(in_bfloat16_the_cpu_reads_views_in_half_precision) {
     const struct zt_half_options cpu = { ZT_BFLOAT16, &y, 1, NULL, NULL, ZT_CPU };
     ck_assert_msg(zt_pass_half_propagation(g, &zt_ops, &cpu, &err), "%s", err.text[0]);
     const bool half = zt_isa_has(ZT_ISA_AVX512_BF16);
-    ck_assert_str_eq(maker(gelu)->op_type, half ? "Cast" : "Gelu");
-    ck_assert_int_eq(g->values[maker(gelu)->in[0]]->dtype, half ? ZT_BFLOAT16 : ZT_FLOAT);
-    ck_assert_str_eq(maker(sum)->op_type, "Add");
-    ck_assert_str_eq(maker(maker(sum)->in[0])->op_type, "Add");
+    ck_assert_str_eq(producer(gelu)->op_type, half ? "Cast" : "Gelu");
+    ck_assert_int_eq(g->values[producer(gelu)->in[0]]->dtype, half ? ZT_BFLOAT16 : ZT_FLOAT);
+    ck_assert_str_eq(producer(sum)->op_type, "Add");
+    ck_assert_str_eq(producer(producer(sum)->in[0])->op_type, "Add");
 }
 END_TEST
 
@@ -164,11 +143,12 @@ START_TEST(what_is_kept_comes_back_as_float) {
     ck_assert(zt_pass_half_propagation(g, &zt_ops,
                                        &(struct zt_half_options){ ZT_BFLOAT16, (int[]){ a, b }, 2, NULL, NULL }, &err));
     ck_assert_int_eq(g->values[a]->dtype, ZT_FLOAT);
-    ck_assert_str_eq(maker(a)->op_type, "Cast");
-    ck_assert_str_eq(maker(b)->op_type, "Cast");
+    ck_assert_str_eq(producer(a)->op_type, "Cast");
+    ck_assert_str_eq(producer(b)->op_type, "Cast");
     ck_assert_int_eq(count_ops("Cast", w), 1);
-    const struct zt_node *product = maker(maker(b)->in[0]); /* b reads the half it came from, not a cast of the cast */
-    ck_assert_int_eq(product->in[0], maker(a)->in[0]);
+    const struct zt_node *product =
+        producer(producer(b)->in[0]); /* b reads the half it came from, not a cast of the cast */
+    ck_assert_int_eq(product->in[0], producer(a)->in[0]);
 }
 END_TEST
 
@@ -186,9 +166,9 @@ START_TEST(one_cast_serves_all_views_of_a_value) {
     ck_assert_int_eq(count_ops("Cast", soft), 1);
     ck_assert_int_eq(count_ops("Cast", -1), 5); /* soft, w, v, and a and b back */
     ck_assert_int_eq(g->values[once]->dtype, ZT_FLOAT);
-    const struct zt_node *twice = maker(maker(maker(b)->in[0])->in[0]);
+    const struct zt_node *twice = producer(producer(producer(b)->in[0])->in[0]);
     ck_assert_str_eq(twice->op_type, "Reshape");
-    ck_assert_int_eq(maker(maker(twice->in[0])->in[0])->in[0], soft);
+    ck_assert_int_eq(producer(producer(twice->in[0])->in[0])->in[0], soft);
 }
 END_TEST
 
@@ -204,7 +184,7 @@ START_TEST(small_constants_are_cast_at_once) {
     ck_assert_msg(
         zt_pass_half_propagation(g, &zt_ops, &(struct zt_half_options){ ZT_BFLOAT16, &y, 1, NULL, NULL }, &err), "%s",
         err.text[0]);
-    const struct zt_node *sum = g->nodes[g->values[maker(maker(y)->in[0])->in[0]]->producer];
+    const struct zt_node *sum = g->nodes[g->values[producer(producer(y)->in[0])->in[0]]->producer];
     const struct zt_value *half = g->values[sum->in[1]];
     ck_assert_int_eq(half->dtype, ZT_BFLOAT16);
     ck_assert_double_eq(zt_load_double(half->dtype, half->data, 0), 1); /* ties to even */
@@ -224,7 +204,7 @@ START_TEST(masks_and_statistics_stay_float) {
     ck_assert_msg(
         zt_pass_half_propagation(g, &zt_ops, &(struct zt_half_options){ ZT_BFLOAT16, out, 2, NULL, NULL }, &err), "%s",
         err.text[0]);
-    const struct zt_node *n = maker(maker(out[0])->in[0]);
+    const struct zt_node *n = producer(producer(out[0])->in[0]);
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(g->values[n->in[i]]->dtype, i < 3 ? ZT_BFLOAT16 : ZT_FLOAT);
     ck_assert_int_eq(n->in[3], in[3]);
@@ -283,8 +263,8 @@ START_TEST(nodes_with_constants_beyond_fp16_stay_in_float) {
                   err.text[0]);
     for (int i = 0; i < 4; i++) {
         const bool stays = _i && (i == 1 || i == 2);
-        ck_assert_str_eq(maker(y[i])->op_type, stays ? "Add" : "Cast");
-        ck_assert_int_eq(g->values[maker(y[i])->in[0]]->dtype, stays ? ZT_FLOAT : half);
+        ck_assert_str_eq(producer(y[i])->op_type, stays ? "Add" : "Cast");
+        ck_assert_int_eq(g->values[producer(y[i])->in[0]]->dtype, stays ? ZT_FLOAT : half);
     }
 }
 END_TEST
@@ -302,13 +282,13 @@ START_TEST(half_products_compute_in_float_and_are_stored_half) {
     ck_assert_msg(zt_pass_compute_in_float(g, &zt_ops, ZT_CPU, &err), "%s", err.text[0]);
     ck_assert_int_eq(g->values[z]->dtype, ZT_FLOAT16);
     ck_assert_int_eq(g->values[y]->dtype, ZT_FLOAT16);
-    ck_assert_str_eq(maker(z)->op_type, "Cast");
-    const struct zt_node *product = maker(maker(z)->in[0]);
+    ck_assert_str_eq(producer(z)->op_type, "Cast");
+    const struct zt_node *product = producer(producer(z)->in[0]);
     ck_assert_str_eq(product->op_type, "MatMul");
     ck_assert_int_eq(g->values[product->in[0]]->dtype, ZT_FLOAT);
-    ck_assert_int_eq(maker(product->in[0])->in[0], x);
+    ck_assert_int_eq(producer(product->in[0])->in[0], x);
     ck_assert_ptr_nonnull(g->values[product->in[1]]->data); /* known before running: converted here */
-    ck_assert_int_eq(maker(y)->in[0], z);                   /* Relu has a loop for half values */
+    ck_assert_int_eq(producer(y)->in[0], z);                /* Relu has a loop for half values */
     int nodes = g->node_count;
     ck_assert(zt_pass_compute_in_float(g, &zt_ops, ZT_CPU, &err));
     ck_assert_int_eq(g->node_count, nodes);
@@ -333,7 +313,7 @@ END_TEST
 
 int main(void) {
     TCase *cases = tcase_create("half_precision");
-    tcase_add_checked_fixture(cases, make, destroy);
+    tcase_add_checked_fixture(cases, make_graph, destroy_graph);
     tcase_add_test(cases, a_value_is_cast_once_and_chains_in_half_precision_stay_there);
     tcase_add_test(cases, in_bfloat16_the_cpu_keeps_in_float_what_is_faster_there);
     tcase_add_test(cases, in_bfloat16_the_gradient_of_a_pool_has_the_type_of_its_pool);

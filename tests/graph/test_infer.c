@@ -7,23 +7,9 @@
 
 #include <string.h>
 
+#include "tests/graph/fixture.h"
+
 enum { LIMIT = 1 << 20 };
-
-static struct zt_graph *g;
-static struct zt_err err;
-
-static void make(void) {
-    g = zt_graph_create("test");
-    err = (struct zt_err){ 0 };
-}
-
-static void destroy(void) {
-    zt_graph_destroy(g);
-}
-
-static bool says(const char *words) {
-    return err.count > 0 && strstr(err.text[0], words) != NULL;
-}
 
 static bool resolve(void) {
     bool ok = true;
@@ -302,7 +288,7 @@ END_TEST
 
 int main(void) {
     TCase *cases = tcase_create("infer");
-    tcase_add_checked_fixture(cases, make, destroy);
+    tcase_add_checked_fixture(cases, make_graph, destroy_graph);
     tcase_add_test(cases, a_symbol_is_one_number_everywhere);
     tcase_add_test(cases, a_symbol_inside_one_input_must_agree_too);
     tcase_add_test(cases, fixed_dims_and_ranks_must_be_those_of_the_data);

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/graph/fixture.h"
+
 static struct zt_onnx *model;
-static struct zt_graph *g;
-static struct zt_err err;
 
 static void reset(void) {
     model = NULL;
@@ -21,15 +21,8 @@ static void reset(void) {
 }
 
 static void destroy(void) {
-    zt_graph_destroy(g);
+    destroy_graph();
     zt_onnx_destroy(model);
-}
-
-static bool says(const char *words) {
-    for (int i = 0; i < err.count; i++)
-        if (strstr(err.text[i], words))
-            return true;
-    return false;
 }
 
 /* A node of any graph, its field in that graph being `field`. */

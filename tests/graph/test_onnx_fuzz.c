@@ -65,7 +65,7 @@ START_TEST(a_mutated_model_is_read_or_refused) {
 END_TEST
 
 START_TEST(the_references_bad_models_survive_mutation) {
-    char *folder = zt_test_reference("bad");
+    char *folder = zt_test_reference("bad/models");
     DIR *dir = opendir(folder);
     ck_assert_ptr_nonnull(dir);
     uint64_t key = 2;

@@ -461,18 +461,18 @@ static struct zt_onnx *read_bad(const char *name, struct zt_err *err) {
 
 START_TEST(the_references_bad_models_are_refused_by_name) {
     static const char *const rows[][2] = {
-        { "cycle.onnx", "cycle" },
-        { "duplicate_output.onnx", "relu_out" },
-        { "external_absolute.onnx", "w1" },
-        { "external_offset.onnx", "weights_small.bin" },
-        { "external_traversal.onnx", "w1" },
-        { "huge_dims.onnx", "w1" },
-        { "missing_input.onnx", "no_such_tensor" },
-        { "negative_dims.onnx", "w1" },
-        { "nested_if_3000.onnx", "nested too deep" },
-        { "not_protobuf.onnx", "protobuf" },
-        { "raw_data_short.onnx", "w1" },
-        { "truncated.onnx", "is truncated" },
+        { "models/cycle.onnx", "cycle" },
+        { "models/duplicate_output.onnx", "relu_out" },
+        { "models/external_absolute.onnx", "w1" },
+        { "models/external_offset.onnx", "weights_small.bin" },
+        { "models/external_traversal.onnx", "w1" },
+        { "models/huge_dims.onnx", "w1" },
+        { "models/missing_input.onnx", "no_such_tensor" },
+        { "models/negative_dims.onnx", "w1" },
+        { "models/nested_if_3000.onnx", "nested too deep" },
+        { "models/not_protobuf.onnx", "protobuf" },
+        { "models/raw_data_short.onnx", "w1" },
+        { "models/truncated.onnx", "is truncated" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct zt_err err = { 0 };

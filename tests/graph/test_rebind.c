@@ -8,21 +8,21 @@
 
 #include <string.h>
 
+#include "tests/graph/fixture.h"
+
 enum { LIMIT = 1 << 20 };
 
-static struct zt_graph *g, *exported, *reference;
-static struct zt_err err;
+static struct zt_graph *exported, *reference;
 
 static void make(void) {
-    g = zt_graph_create("test");
+    make_graph();
     exported = reference = NULL;
-    err = (struct zt_err){ 0 };
 }
 
 static void destroy(void) {
     zt_graph_destroy(reference);
     zt_graph_destroy(exported);
-    zt_graph_destroy(g);
+    destroy_graph();
 }
 
 static int ints(const int64_t *values, int count) {

@@ -7,28 +7,7 @@
 
 #include <string.h>
 
-static struct zt_graph *g;
-static struct zt_err err;
-
-static void make(void) {
-    g = zt_graph_create("test");
-    err = (struct zt_err){ 0 };
-}
-
-static void destroy(void) {
-    zt_graph_destroy(g);
-}
-
-static int count_ops(const char *op_type, int input) {
-    int count = 0;
-    for (int n = 0; n < g->node_count; n++)
-        count += strcmp(g->nodes[n]->op_type, op_type) == 0 && (input < 0 || g->nodes[n]->in[0] == input);
-    return count;
-}
-
-static const struct zt_node *maker(int value) {
-    return g->nodes[g->values[value]->producer];
-}
+#include "tests/graph/fixture.h"
 
 /* ---- fusion ---- */
 
@@ -208,13 +187,13 @@ START_TEST(fast_kernels_keep_their_layout_between_them_and_edges_are_reordered_o
     struct zt_prepared *p = assign(NULL, 0);
     ck_assert_int_eq(count_ops("Reorder", -1), 2);
     ck_assert_int_eq(count_ops("Reorder", x), 1);
-    ck_assert_int_eq(maker(a)->in[0], maker(again)->in[0]);
-    ck_assert_int_eq(maker(b)->in[0], a);
-    ck_assert_int_eq(maker(s)->in[0], maker(t)->in[0]);
-    ck_assert_int_eq(maker(t)->in[0], maker(t)->in[1]);
-    ck_assert_ptr_null(g->values[maker(s)->in[0]]->layout);
-    ck_assert_int_eq(maker(a)->backend, ZT_CPU);
-    ck_assert_int_eq(maker(s)->backend, ZT_REF);
+    ck_assert_int_eq(producer(a)->in[0], producer(again)->in[0]);
+    ck_assert_int_eq(producer(b)->in[0], a);
+    ck_assert_int_eq(producer(s)->in[0], producer(t)->in[0]);
+    ck_assert_int_eq(producer(t)->in[0], producer(t)->in[1]);
+    ck_assert_ptr_null(g->values[producer(s)->in[0]]->layout);
+    ck_assert_int_eq(producer(a)->backend, ZT_CPU);
+    ck_assert_int_eq(producer(s)->backend, ZT_REF);
     ck_assert_ptr_eq(g->values[b]->layout, &blocked[1]);
     ck_assert_uint_eq(p[g->values[a]->producer].workspace_bytes, 128);
     ck_assert(p[g->values[a]->producer].can_accumulate && !p[g->values[s]->producer].can_accumulate);
@@ -226,8 +205,8 @@ START_TEST(kernels_without_prepare_get_plain_layouts_and_others_see_what_is_ther
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), a = NET(g, "Fast", "a", x);
     int plain = NET(g, "Simple", "plain", a), any = NET(g, "Any", "any", a);
     struct zt_prepared *p = assign(NULL, 0);
-    ck_assert_int_ne(maker(plain)->in[0], a);
-    ck_assert_int_eq(maker(any)->in[0], a);
+    ck_assert_int_ne(producer(plain)->in[0], a);
+    ck_assert_int_eq(producer(any)->in[0], a);
     ck_assert_ptr_null(g->values[plain]->layout);
     finish(p);
 }
@@ -237,7 +216,7 @@ START_TEST(a_node_that_the_fast_kernel_does_not_take_runs_on_the_reference) {
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), a = NET(g, "Fast", "a", x);
     zt_node_set_int(g, 0, "group", 2);
     struct zt_prepared *p = assign(NULL, 0);
-    ck_assert_int_eq(maker(a)->backend, ZT_REF);
+    ck_assert_int_eq(producer(a)->backend, ZT_REF);
     ck_assert_int_eq(g->node_count, 1);
     finish(p);
 }
@@ -247,12 +226,12 @@ START_TEST(beside_a_device_the_hosts_fast_kernel_takes_plain_tensors_or_the_refe
     int x = net_input(g, "x", ZT_FLOAT, SHAPE(4)), a = NET(g, "Fast", "a", x);
     int any = NET(g, "Any", "any", a), host = NET(g, "Host", "host", a);
     struct zt_prepared *p = assign_to(ZT_CUDA, NULL, 0);
-    ck_assert_int_eq(maker(a)->backend, ZT_CUDA);
+    ck_assert_int_eq(producer(a)->backend, ZT_CUDA);
     ck_assert_ptr_nonnull(g->values[a]->layout);
-    ck_assert_int_eq(maker(any)->backend, ZT_CPU);
-    ck_assert_int_eq(maker(host)->backend, ZT_REF);
-    ck_assert_int_eq(maker(any)->in[0], maker(host)->in[0]);
-    ck_assert_ptr_null(g->values[maker(any)->in[0]]->layout);
+    ck_assert_int_eq(producer(any)->backend, ZT_CPU);
+    ck_assert_int_eq(producer(host)->backend, ZT_REF);
+    ck_assert_int_eq(producer(any)->in[0], producer(host)->in[0]);
+    ck_assert_ptr_null(g->values[producer(any)->in[0]]->layout);
     finish(p);
 }
 END_TEST
@@ -266,7 +245,7 @@ START_TEST(what_others_read_comes_out_plain_and_its_id_follows) {
     ck_assert_int_eq(plain[1], b);
     ck_assert_int_eq(plain[2], -1);
     ck_assert_ptr_null(g->values[plain[0]]->layout);
-    ck_assert_int_eq(maker(plain[0])->in[0], a);
+    ck_assert_int_eq(producer(plain[0])->in[0], a);
     finish(p);
 }
 END_TEST
@@ -278,8 +257,8 @@ START_TEST(a_copy_for_backward_that_forward_needs_is_made_in_forward) {
     net_last(g)->phase = ZT_BACKWARD;
     int plain[1] = { a };
     struct zt_prepared *p = assign(plain, 1);
-    ck_assert_int_eq(maker(d)->in[0], plain[0]);
-    ck_assert_int_eq(maker(plain[0])->phase, ZT_FORWARD);
+    ck_assert_int_eq(producer(d)->in[0], plain[0]);
+    ck_assert_int_eq(producer(plain[0])->phase, ZT_FORWARD);
     finish(p);
 }
 END_TEST
@@ -318,7 +297,7 @@ START_TEST(a_kernel_that_can_writes_what_its_readers_want) {
     struct zt_prepared *p = assign(NULL, 0);
     ck_assert_int_eq(count_ops("Reorder", -1), 0);
     ck_assert_ptr_nonnull(g->values[w]->layout);
-    ck_assert(maker(a)->in[0] == w && maker(b)->in[0] == w);
+    ck_assert(producer(a)->in[0] == w && producer(b)->in[0] == w);
     ck_assert_int_eq(states, 3);
     finish(p);
 }
@@ -333,7 +312,7 @@ START_TEST(what_somebody_reads_plain_is_written_plain) {
     ck_assert_int_eq(count_ops("Reorder", w), 1);
     ck_assert_int_eq(count_ops("Reorder", v), 1);
     ck_assert(!g->values[w]->layout && !g->values[v]->layout && plain[0] == v);
-    ck_assert(g->values[maker(a)->in[0]]->layout && g->values[maker(b)->in[0]]->layout);
+    ck_assert(g->values[producer(a)->in[0]]->layout && g->values[producer(b)->in[0]]->layout);
     finish(p);
 }
 END_TEST
@@ -344,8 +323,8 @@ START_TEST(a_kernel_that_can_reads_what_is_written_where_no_copy_is_made_anyway)
     struct zt_prepared *p = assign(NULL, 0);
     ck_assert_int_eq(count_ops("Reorder", a), 0);
     ck_assert_int_eq(count_ops("Reorder", b), 1);
-    ck_assert_int_eq(maker(r)->in[0], a);
-    ck_assert_int_eq(maker(q)->in[0], maker(s)->in[0]);
+    ck_assert_int_eq(producer(r)->in[0], a);
+    ck_assert_int_eq(producer(q)->in[0], producer(s)->in[0]);
     finish(p);
 }
 END_TEST
@@ -356,8 +335,8 @@ START_TEST(what_a_view_would_copy_is_written_plain_and_an_output_may_be) {
     NET(g, "Any", "any", b);
     int plain[1] = { c };
     struct zt_prepared *p = assign(plain, 1);
-    ck_assert(!g->values[a]->layout && maker(v)->in[0] == a);
-    ck_assert(g->values[b]->layout && maker(u)->in[0] == b);
+    ck_assert(!g->values[a]->layout && producer(v)->in[0] == a);
+    ck_assert(g->values[b]->layout && producer(u)->in[0] == b);
     ck_assert(!g->values[c]->layout && plain[0] == c);
     ck_assert_int_eq(count_ops("Reorder", -1), 0);
     finish(p);
@@ -385,7 +364,7 @@ END_TEST
 
 int main(void) {
     TCase *cases = tcase_create("rewrite");
-    tcase_add_checked_fixture(cases, make, destroy);
+    tcase_add_checked_fixture(cases, make_graph, destroy_graph);
     tcase_add_test(cases, patterns_are_applied_everywhere_and_counted_for_their_back_end_only);
     tcase_add_test(cases, a_pattern_that_fails_ends_the_pass);
     tcase_add_test(cases, fast_kernels_keep_their_layout_between_them_and_edges_are_reordered_once);

@@ -7,15 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/graph/fixture.h"
+
 /* An op that costs what its attribute says. */
-static bool infer_first(struct zt_graph *g, int node, struct zt_err *err) {
-    (void)err;
-    const struct zt_value v = *zt_in(g, node, 0);
-    zt_set_out(g, node, 0, v.dtype, &v.shape);
+static bool infer_first(struct zt_graph *of, int node, struct zt_err *e) {
+    (void)e;
+    const struct zt_value v = *zt_in(of, node, 0);
+    zt_set_out(of, node, 0, v.dtype, &v.shape);
     return true;
 }
-static double cost_of(const struct zt_graph *g, int node) {
-    return (double)zt_attr_int(g->nodes[node], "cost", 0);
+static double cost_of(const struct zt_graph *of, int node) {
+    return (double)zt_attr_int(of->nodes[node], "cost", 0);
 }
 static const struct zt_attr_spec cost_attr[] = { { .name = "cost", .type = ZT_ATTR_INT }, { .name = NULL } };
 static const struct zt_op work = { .name = "Work",
@@ -31,18 +33,6 @@ static const struct zt_op work = { .name = "Work",
 static const struct zt_op *const rows[] = { &work, NULL };
 static const struct zt_op *const *const families[] = { rows, NULL };
 static const struct zt_op_table table = { families };
-
-static struct zt_graph *g;
-static struct zt_err err;
-
-static void make(void) {
-    g = zt_graph_create("test");
-    err = (struct zt_err){ 0 };
-}
-
-static void destroy(void) {
-    zt_graph_destroy(g);
-}
 
 static bool split(struct zt_graph *of, int stages, struct zt_err *e) {
     struct zt_stage_bounds cuts[16];
@@ -161,8 +151,8 @@ START_TEST(cuts_are_the_best_of_all) {
     for (int round = 0; round < 300; round++) {
         int layers = 1 + (int)zt_rng_below(&rng, 6), most = layers < 4 ? layers : 4;
         int stages = 1 + (int)zt_rng_below(&rng, (uint64_t)most);
-        destroy();
-        make();
+        destroy_graph();
+        make_graph();
         struct chain c = make_chain(&rng, layers);
         net_infer(g, &table);
         memset(c.may_cut, true, sizeof c.may_cut);
@@ -211,8 +201,8 @@ END_TEST
 
 START_TEST(graphs_with_more_or_fewer_nodes_in_a_layer_hold_it_on_the_same_stage) {
     for (int between = 0; between < 4; between++) {
-        destroy();
-        make();
+        destroy_graph();
+        make_graph();
         make_layers(between);
         ck_assert(zt_split_apply(g, 2, (const struct zt_stage_bounds[]){ { 0, 0 }, { 1, 2 }, { 3, 0 } }, &err));
         for (int n = 0; n < g->node_count; n++) {
@@ -359,7 +349,7 @@ END_TEST
 
 int main(void) {
     TCase *cases = tcase_create("split");
-    tcase_add_checked_fixture(cases, make, destroy);
+    tcase_add_checked_fixture(cases, make_graph, destroy_graph);
     tcase_add_test(cases, cuts_are_the_best_of_all);
     tcase_add_test(cases, more_stages_than_layers_are_refused_with_both_numbers);
     tcase_add_test(cases, a_graph_is_cut_where_another_was_unless_its_layers_differ);

@@ -12,6 +12,7 @@ bool zt_prepare_kernel(const struct zt_assignment *a, int node, const struct zt_
     const struct zt_kernel *k = &n->op->kernel[n->backend];
     struct zt_prepare p = { .graph = a->g,
                             .node = node,
+                            .backend = n->backend,
                             .threads = a->threads,
                             .device = a->device,
                             .in_layout = layouts,

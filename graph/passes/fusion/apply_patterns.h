@@ -17,6 +17,9 @@ struct zt_pattern {
     unsigned when;    /* graphs on which the pattern is tried, see ZT_FUSE_FORWARD */
     /* Rewrites the nodes of which `node` is the last one and returns true when they fit the pattern. */
     bool (*apply)(struct zt_graph *g, const struct zt_op_table *table, int node, struct zt_err *err);
+    /* In place of `apply`: a pattern of the training graph that depends on the back end. */
+    bool (*apply_on)(struct zt_graph *g, const struct zt_op_table *table, int node, enum zt_backend on,
+                     struct zt_err *err);
 };
 
 /* The patterns that a run may use: those whose name fits one of the globs. */

@@ -193,12 +193,9 @@ void zt_weight_readers_of(struct zt_graph *g, const struct zt_weight_seen *seen,
     struct walk w = { .g = g, .windows = seen->windows };
     visit(&w, &(struct room){ .g = g, .prefix = "" }, seen->value, seen->transposed);
     *to = (struct zt_weight_readers){ .count = w.readers.count, .door_count = w.doors.count, .other = w.other };
-    if (to->count) {
-        to->at = zt_arena_copy(g->arena, w.readers.at, (size_t)to->count * sizeof *to->at);
-        to->transposed = summed_axis(&to->at[0]) == 0;
-    }
-    if (to->door_count)
-        to->doors = zt_arena_copy(g->arena, w.doors.at, (size_t)to->door_count * sizeof *to->doors);
+    to->at = zt_vec_copy(g->arena, &w.readers);
+    to->doors = zt_vec_copy(g->arena, &w.doors);
+    to->transposed = to->count && summed_axis(&to->at[0]) == 0;
     zt_vec_finish(&w.readers);
     zt_vec_finish(&w.doors);
     zt_vec_finish(&w.visited);

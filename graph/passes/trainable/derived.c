@@ -388,7 +388,7 @@ int zt_derived_find(const struct zt_onnx *model, const struct zt_graph *g, struc
             add(&s, d);
     }
     const int count = s.found.count;
-    *list = zt_arena_copy(arena, s.found.at, (size_t)count * sizeof *s.found.at);
+    *list = zt_vec_copy(arena, &s.found);
     zt_vec_finish(&s.found);
     zt_map_finish(&s.listed);
     return count;

@@ -109,7 +109,7 @@ int zt_trainable_folds(const struct zt_onnx *model, struct zt_trainable_fold **f
             zt_vec_push(&list, (struct zt_trainable_fold){ n, node->in[1], bias ? node->in[2] : -1, by });
     }
     count = list.count;
-    *folds = zt_arena_copy(model->graph->arena, list.at, (size_t)count * sizeof *list.at);
+    *folds = zt_vec_copy(model->graph->arena, &list);
     zt_vec_finish(&list);
     zt_map_finish(&listed);
     return count;

@@ -215,7 +215,7 @@ int zt_trainable_overlaps(const struct zt_onnx *model, const struct zt_graph *g,
         found.at[i] = (struct zt_trainable_overlap){ s.tensors.at[found.at[i].a].value->id,
                                                      s.tensors.at[found.at[i].b].value->id };
     const int count = found.count;
-    *list = zt_arena_copy(g->arena, found.at, (size_t)count * sizeof *found.at);
+    *list = zt_vec_copy(g->arena, &found);
     zt_vec_finish(&found);
     zt_vec_finish(&s.touched);
     zt_vec_finish(&s.samples);

@@ -140,7 +140,7 @@ int zt_trainable_pairs(const struct zt_graph *g, struct zt_trainable_pair **pair
             zt_vec_push(&list, pair);
     }
     const int count = list.count;
-    *pairs = zt_arena_copy(g->arena, list.at, (size_t)count * sizeof *list.at);
+    *pairs = zt_vec_copy(g->arena, &list);
     zt_vec_finish(&found);
     zt_vec_finish(&list);
     return count;
@@ -284,7 +284,7 @@ int zt_trainable_copies(const struct zt_onnx *model, const struct zt_graph *g, s
             zt_vec_push(&list, pair);
     }
     const int count = list.count;
-    *pairs = zt_arena_copy(g->arena, list.at, (size_t)count * sizeof *list.at);
+    *pairs = zt_vec_copy(g->arena, &list);
     zt_vec_finish(&list);
     free(roles);
     free(copied);

@@ -159,8 +159,8 @@ static bool is_unreached(const struct zt_graph *g, const struct zt_value *v, con
     return p->through < 0 && !p->stopped && (by->listed || p->reader < 0 || product) && is_parameter(g, v, by, &form);
 }
 
-static bool verdict(const struct zt_graph *g, struct zt_value *v, const struct path *p, const struct exporter *by,
-                    const char **why) {
+static bool is_trainable(const struct zt_graph *g, struct zt_value *v, const struct path *p, const struct exporter *by,
+                         const char **why) {
     v->may_train = v->unreached = v->scale = false;
     if (!zt_dtype_in(v->dtype, ZT_ANY_FLOAT)) {
         *why = zt_arena_printf(g->arena, "of type %s", zt_dtype_name(v->dtype));
@@ -189,7 +189,7 @@ void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss
         zt_torch_read_signature(g->arena, model->torch_signature, &listed);
     for (int i = 0; i < g->value_count; i++)
         if (g->values[i]->origin == ZT_FROM_INITIALIZER)
-            g->values[i]->trainable = verdict(g, g->values[i], &paths[i], &by, &g->values[i]->why);
+            g->values[i]->trainable = is_trainable(g, g->values[i], &paths[i], &by, &g->values[i]->why);
     zt_map_finish(&listed);
     free(paths);
 }

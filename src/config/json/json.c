@@ -78,7 +78,7 @@ static bool check_characters(struct scanner *s) {
         uint32_t character;
         int n = zt_utf8_read(s->text + s->at, s->size - s->at, &character);
         if (n == 0 || character == 0)
-            return complain(s, n ? "a NUL byte" : "a byte that is not UTF-8");
+            return complain(s, n ? "a NUL byte, which no JSON text has" : "a byte that is not UTF-8");
         while (n--)
             step(s);
     }

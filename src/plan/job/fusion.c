@@ -35,7 +35,7 @@ static void list_allowed(const struct zt_texts *fuse, struct zt_arena *arena, st
     *to = (struct zt_fusion){ zt_patterns, names, count };
 }
 
-/* Several back ends may have rows of one name. */
+/* A pattern that is tried again has two rows. */
 static bool is_first_of_name(int p) {
     for (int before = 0; before < p; before++)
         if (strcmp(zt_patterns[before]->name, zt_patterns[p]->name) == 0)

@@ -157,12 +157,9 @@ static void check_patterns(const struct finder *f) {
 static void keep(struct finder *f) {
     struct zt_job *job = f->job;
     job->adapter_count = f->adapters.count;
-    if (f->adapters.count)
-        job->adapters = zt_arena_copy(job->arena, f->adapters.at, (size_t)f->adapters.count * sizeof *f->adapters.at);
+    job->adapters = zt_vec_copy(job->arena, &f->adapters);
     job->left_out.count = f->left_out.count;
-    if (f->left_out.count)
-        job->left_out.at =
-            zt_arena_copy(job->arena, f->left_out.at, (size_t)f->left_out.count * sizeof *f->left_out.at);
+    job->left_out.at = zt_vec_copy(job->arena, &f->left_out);
     zt_vec_finish(&f->adapters);
     zt_vec_finish(&f->left_out);
     zt_map_finish(&f->names);

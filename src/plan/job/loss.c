@@ -19,12 +19,15 @@ static const char *output_names(const struct zt_graph *g, struct zt_text *to) {
 
 static bool fail_output(const struct zt_graph *g, const char *key, const char *wanted, struct zt_err *err) {
     struct zt_text names = { 0 };
-    if (wanted)
+    if (wanted) {
         zt_fail(err, ZT_EXIT_CONFIG, "%s: the model has no output \"%s\" (it has: %s)", key, wanted,
                 output_names(g, &names));
-    else
+    } else {
         zt_fail(err, ZT_EXIT_CONFIG, "%s is not set, and the model has not exactly one float output (it has: %s)", key,
                 output_names(g, &names));
+        if (g->output_count)
+            zt_hint(err, "--set %s=NAME chooses the output", key);
+    }
     zt_text_finish(&names);
     return false;
 }

@@ -32,7 +32,7 @@ void zt_job_find_paddings(struct zt_job *job, const struct zt_graph *g) {
                                                           g->nodes[n]->file_index, row }));
     }
     job->padding_count = found.count;
-    job->paddings = zt_arena_copy(job->arena, found.at, (size_t)found.count * sizeof *found.at);
+    job->paddings = zt_vec_copy(job->arena, &found);
     zt_vec_finish(&found);
 }
 

@@ -259,12 +259,9 @@ static void find_needed(struct finder *f, const struct zt_graph *g) {
 static void keep(struct finder *f) {
     struct zt_job *job = f->job;
     job->pair_count = f->pairs.count;
-    if (f->pairs.count)
-        job->pairs = zt_arena_copy(job->arena, f->pairs.at, (size_t)f->pairs.count * sizeof *f->pairs.at);
+    job->pairs = zt_vec_copy(job->arena, &f->pairs);
     job->unquantized.count = f->left_out.count;
-    if (f->left_out.count)
-        job->unquantized.at =
-            zt_arena_copy(job->arena, f->left_out.at, (size_t)f->left_out.count * sizeof *f->left_out.at);
+    job->unquantized.at = zt_vec_copy(job->arena, &f->left_out);
     zt_graph_destroy(f->g);
     zt_vec_finish(&f->pairs);
     zt_vec_finish(&f->left_out);

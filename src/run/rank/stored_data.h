@@ -17,8 +17,8 @@ void zt_rank_stored_destroy(struct zt_rank *r);
 /* Whether these data are stored; `source` is one of the plan's. */
 bool zt_rank_stored_has(const struct zt_rank *r, const struct zt_source *source);
 
-/* Returns the gather that builds `rows` samples of a stored column at `to`, from the sample numbers `index` in device
- * memory. */
+/* Returns the gather of a stored column; the caller sets `rows`, `to`, and the sample numbers `index` in device memory.
+ */
 struct zt_gather zt_rank_stored_gather(const struct zt_rank *r, const struct zt_source *source, int column);
 
 /* Prints a line each for training and evaluation data: stored, or the reason why not and the number of reading threads.

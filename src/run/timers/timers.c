@@ -33,7 +33,7 @@ struct zt_timers {
     struct zt_err err; /* the first error of the device in this step */
 };
 
-bool zt_timers_can(const struct zt_device *device) {
+static bool can_measure(const struct zt_device *device) {
     return !device->module || device->api->timer_create;
 }
 
@@ -57,7 +57,7 @@ void zt_timers_destroy(struct zt_timers *t) {
 }
 
 void zt_timers_turn(struct zt_timers *t, enum zt_timers_level level) {
-    t->level = zt_timers_can(t->device) ? level : ZT_TIMERS_OFF;
+    t->level = can_measure(t->device) ? level : ZT_TIMERS_OFF;
 }
 
 bool zt_timers_on(const struct zt_timers *t) {

@@ -56,8 +56,6 @@ struct zt_step_timers {
 
 struct zt_timers;
 
-/* Whether the device can measure times. */
-bool zt_timers_can(const struct zt_device *device);
 /* The timers are off at first. `device` is borrowed. */
 struct zt_timers *zt_timers_create(struct zt_device *device);
 void zt_timers_destroy(struct zt_timers *timers); /* accepts NULL */

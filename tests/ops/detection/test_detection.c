@@ -21,7 +21,7 @@ static bool run_case(const struct zt_case *c, enum zt_backend backend, int threa
     struct zt_graph *g = made->graph;
     const bool started = good;
     good = good && machine_start(&m, g, g->outputs, g->output_count, &o, err);
-    ck_assert(!good || g->nodes[0]->backend == (int)backend);
+    ck_assert(!good || g->nodes[0]->backend == backend);
     for (int i = 0; good && i < made->in_count; i++)
         good = made->in[i] < 0 || made->constant[i] || machine_feed(&m, made->in[i], &made->feed[i], err);
     good = good && machine_run_node(&m, 0, err);

@@ -10,17 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct zt_graph *g;
-static struct zt_err err;
-
-static void make(void) {
-    g = zt_graph_create("test");
-    err = (struct zt_err){ 0 };
-}
-
-static void destroy(void) {
-    zt_graph_destroy(g);
-}
+#include "tests/graph/fixture.h"
 
 /* The name of what a Cast reads; "" for what is computed in half precision. */
 static const char *cast_of(const struct zt_node *cast) {
@@ -95,7 +85,7 @@ END_TEST
 
 int main(void) {
     TCase *test = tcase_create("gemm_master");
-    tcase_add_checked_fixture(test, make, destroy);
+    tcase_add_checked_fixture(test, make_graph, destroy_graph);
     tcase_add_test(test, weights_and_biases_are_read_in_float);
     tcase_add_test(test, other_factors_stay_casts);
     tcase_add_test(test, products_of_fp16_stay);

@@ -8,21 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/graph/fixture.h"
+
 enum { MOST = 3000 };
 
-static struct zt_graph *g;
-static struct zt_err err;
 static int x, outputs[MOST], count;
 
 static void make(void) {
-    g = zt_graph_create("test");
-    err = (struct zt_err){ 0 };
+    make_graph();
     x = net_input(g, "x", ZT_FLOAT, SHAPE(3, 20));
     count = 0;
-}
-
-static void destroy(void) {
-    zt_graph_destroy(g);
 }
 
 /* x[:, from:to:step], an output of the graph. */
@@ -33,13 +28,6 @@ static void part(int64_t from, int64_t to, int64_t axis, int64_t step) {
         in[i] = zt_graph_add_ints(g, NULL, &numbers[i], 1);
     outputs[count] = NET(g, "Slice", zt_arena_printf(g->arena, "part %d", count), x, in[0], in[1], in[2], in[3]);
     count++;
-}
-
-static int of_type(const char *op_type) {
-    int found = 0;
-    for (int n = 0; n < g->node_count; n++)
-        found += strcmp(g->nodes[n]->op_type, op_type) == 0;
-    return found;
 }
 
 /* Computes all of a graph; the data live as long as the result. */
@@ -64,8 +52,8 @@ static void becomes(int splits, int slices) {
     struct zt_graph *plain = zt_graph_clone(g);
     ck_assert_msg(zt_pass_fuse(g, &zt_ops, &(struct zt_fuse_options){ &only, ZT_FUSE_FORWARD, NULL, NULL }, &err), "%s",
                   err.text[0]);
-    ck_assert_int_eq(of_type("Split"), splits);
-    ck_assert_int_eq(of_type("Slice"), slices);
+    ck_assert_int_eq(count_ops("Split", -1), splits);
+    ck_assert_int_eq(count_ops("Slice", -1), slices);
     struct zt_eval *have = compute(g), *wanted = compute(plain);
     for (int i = 0; i < count; i++) {
         const struct zt_value *a = g->values[outputs[i]], *b = plain->values[outputs[i]];
@@ -131,7 +119,7 @@ END_TEST
 
 int main(void) {
     TCase *cases = tcase_create("fuse slices");
-    tcase_add_checked_fixture(cases, make, destroy);
+    tcase_add_checked_fixture(cases, make, destroy_graph);
     tcase_add_test(cases, equal_parts_become_one_split);
     tcase_add_test(cases, parts_of_other_sizes_become_one_split);
     tcase_add_test(cases, thousands_of_parts_become_splits_of_groups);

@@ -7,17 +7,7 @@
 
 #include <string.h>
 
-static struct zt_graph *g;
-static struct zt_err err;
-
-static void make(void) {
-    g = zt_graph_create("test");
-    err = (struct zt_err){ 0 };
-}
-
-static void destroy(void) {
-    zt_graph_destroy(g);
-}
+#include "tests/graph/fixture.h"
 
 static int transposed(const char *name, int value, const int64_t *perm) {
     int y = NET(g, "Transpose", name, value);
@@ -189,7 +179,7 @@ END_TEST
 
 int main(void) {
     TCase *cases = tcase_create("fuse transpose");
-    tcase_add_checked_fixture(cases, make, destroy);
+    tcase_add_checked_fixture(cases, make_graph, destroy_graph);
     tcase_add_test(cases, layers_in_nhwc_keep_the_two_at_the_ends);
     tcase_add_test(cases, a_residual_sum_lets_them_through);
     tcase_add_test(cases, a_concatenation_lets_them_through);
