@@ -160,10 +160,10 @@ static void add_numbers(struct values *to, const struct row *row, const double *
 static const struct {
     const char *type, *right[3], *wrong[4];
 } fixed[] = {
-    { "bool", { "true", "false", "\"yes\"" }, { "\"maybe\"", "7", "[]", "{}" } },
-    { "int", { 0 }, { "\"many\"", "true", "1.5", "[1]" } },
-    { "float", { 0 }, { "\"many\"", "true", "[1]", "{}" } },
-    { "each", { 0 }, { "\"many\"", "true", "{}", "[\"a\"]" } },
+    { "bool", { "true", "false", "\"yes\"" }, { "\"maybe\"", "\"2\"", "[]", "{}" } },
+    { "int", { 0 }, { "\"many\"", "\"1.5\"", "1.5", "[1]" } },
+    { "float", { 0 }, { "\"many\"", "\"true\"", "[1]", "{}" } },
+    { "each", { 0 }, { "\"many\"", "\"true\"", "{}", "[\"a\"]" } },
     { "pair", { 0 }, { "0.5", "true", "[0.5]", "[\"a\", \"b\"]" } },
     { "numbers", { 0 }, { "7", "\"many\"", "{}", "[\"a\"]" } },
     { "text", { "\"some\"" }, { "7", "true", "[]", "{}" } },
