@@ -5,7 +5,7 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/format.h"
 #include "checkpoint/part_weights.h"
-#include "checkpoint/weight_norm.h"
+#include "graph/passes/trainable/weight_norm.h"
 #include "graph/passes/precision/to_float.h"
 #include "graph/passes/trainable/derived.h"
 #include "graph/passes/trainable/torch.h"

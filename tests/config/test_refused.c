@@ -180,9 +180,9 @@ START_TEST(types_and_ranges_are_checked) {
         { ZTRAIN("\"batch_norm\": \"thawed\""), "unknown \"thawed\"", 1 },
         { ZTRAIN("\"steps\": 9223372036854775808"), "64-bit", 1 },
         { "\"fp16\": {\"enabled\": true, \"loss_scale\": -1}", "fp16.loss_scale: -1", 1 },
-        { "\"fp16\": {\"enabled\": true, \"loss_scale_window\": 0, \"hysteresis\": 0, \"min_loss_scale\": -1, "
+        { "\"fp16\": {\"enabled\": true, \"loss_scale_window\": 0, \"hysteresis\": -1, \"min_loss_scale\": -1, "
           "\"initial_scale_power\": 127}",
-          "fp16.loss_scale_window: 0|fp16.hysteresis: 0|fp16.min_loss_scale: -1|fp16.initial_scale_power: 127", 4 },
+          "fp16.loss_scale_window: 0|fp16.hysteresis: -1|fp16.min_loss_scale: -1|fp16.initial_scale_power: 127", 4 },
         { "\"aio\": {\"queue_depth\": 0}", "aio.queue_depth", 1 },
         { "\"aio\": {\"queue_depth\": \"0\", \"block_size\": \"1.5\"}",
           "aio.block_size: wants an integer, found 1.5|aio.queue_depth: 0, allowed", 2 },

@@ -17,6 +17,7 @@ struct scanner {
     int last_line;    /* where the last value or key ended */
     int depth, values;
     bool broken; /* a value that is none was skipped */
+    int problems;
     const struct zt_config_source *source;
     const char *option;
     struct zt_arena *arena;
@@ -28,7 +29,9 @@ struct place {
     int line, column;
 };
 
+/* The first ZT_JSON_PROBLEMS are all kept, so that a hostile file gives no endless list. */
 static bool complain_at(struct scanner *s, struct place p, const char *what) {
+    s->err->keeps_all = s->problems++ < ZT_JSON_PROBLEMS;
     return zt_fail(s->err, ZT_EXIT_CONFIG, "%s:%d:%d: %s", s->file, p.line, p.column, what);
 }
 
@@ -520,9 +523,10 @@ struct zt_json_node *zt_json_read(const struct zt_json_text *text, struct zt_are
                          .err = err };
     const int before = err->count;
     struct zt_json_node *root = read_file(&s);
-    if (s.broken)
-        return NULL;
     if (root)
         check_members(&s, root);
+    if (root)
+        root->holes = s.broken;
+    err->keeps_all = false;
     return err->count == before || !text->option ? root : NULL;
 }

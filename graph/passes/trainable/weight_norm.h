@@ -3,8 +3,8 @@
  *     w = g v / |v|        |v| over the axes in which g has one element: PyTorch's weight_norm(dim=0) gives g [O, 1, 1]
  * of v [O, I, K], dim=None one element
  */
-#ifndef ZT_CHECKPOINT_WEIGHT_NORM_H
-#define ZT_CHECKPOINT_WEIGHT_NORM_H
+#ifndef ZT_GRAPH_PASSES_TRAINABLE_WEIGHT_NORM_H
+#define ZT_GRAPH_PASSES_TRAINABLE_WEIGHT_NORM_H
 
 #include "graph/ir/dtype.h"
 

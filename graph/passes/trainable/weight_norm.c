@@ -1,4 +1,4 @@
-#include "checkpoint/weight_norm.h"
+#include "graph/passes/trainable/weight_norm.h"
 
 #include "base/arena.h"
 #include "base/text.h"
