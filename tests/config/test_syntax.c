@@ -49,6 +49,10 @@ START_TEST(syntax_errors_say_line_and_column) {
           "\"stagex\": 2}, \"fp16\": {\"enabled\": 7}, \"optimizer\": {\"type\": TYPE, \"params\": {\"lrr\": 1}}}",
           "BATCH;|STAGE;|TYPE;|zero_optimization.stagex: unknown key|fp16.enabled: wants true or false|lrr: unknown "
           "key" },
+        { "{\"train_batch_size\": ${BATCH}, \"seed\": <seed>,\n\"tensorboard\": {\"output_path\": /home/me/run-1 }, "
+          "\"sed\": $SEED}",
+          ":1:22: a text without quotes: ${BATCH};|: <seed>;|:2:32: a text without quotes: /home/me/run-1;|: "
+          "$SEED;|sed: unknown key" },
         { "{\"log_level\": True}", ":1:15:|without quotes|write true" },
         { "{\"fp16\": {\"enabled\": None}}", "without quotes|write null" },
         { "{\"log_level\": Truth}", "without quotes|put double quotes" },

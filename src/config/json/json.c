@@ -309,12 +309,22 @@ static bool hint_word(struct scanner *s) {
 }
 
 /* The length of a text without quotes, which ends before a delimiter, a comment or the end of the line, without the
- * spaces behind it. */
+ * spaces behind it. The braces of "${NAME}" belong to it. */
 static size_t word_length(const struct scanner *s) {
     size_t n = 0, length = 0;
-    for (int c; (c = peek(s, n)) >= 0 && !strchr(",]}#\n", c) && !(c == '/' && strchr("/*", peek(s, n + 1))); n++)
+    int open = 0;
+    for (int c; (c = peek(s, n)) >= 0; n++) {
+        if (strchr(open ? "\n" : ",]}#\n", c) || (c == '/' && strchr("/*", peek(s, n + 1))))
+            break;
+        open += c == '{' ? 1 : c == '}' ? -1 : 0;
         length = isspace(c) ? length : n + 1;
+    }
     return length;
+}
+
+/* Whether a text without quotes may begin so: a word, a path, a placeholder ("$NAME", "<name>"). */
+static bool begins_word(int c) {
+    return c > 0 && (isalpha(c) || strchr("_/$<~@", c));
 }
 
 /* Reports a text without quotes. Inside a file it is skipped, so that the next ones are reported too: a template has
@@ -354,9 +364,7 @@ static bool read_word(struct scanner *s, struct zt_json_node *node) {
         return complain(s, "texts take double quotes");
     if (c == ',' || c == ']' || c == '}' || c == ':' || c < 0)
         return expected(s, "a value");
-    if (!isalpha(c) && c != '_')
-        return expected(s, "a value");
-    return skip_word(s, node);
+    return begins_word(c) ? skip_word(s, node) : expected(s, "a value");
 }
 
 /* Reads a key and the colon after it; NULL with an error. */
