@@ -30,10 +30,14 @@ struct zt_view {
 
 /* The data-parallel ranks that run a node together. */
 struct zt_group {
-    void *with; /* first argument of sum */
+    void *with; /* first argument of the functions */
     /* Sums `values` over the ranks, in rank order. On return every rank has the sums. Collective. */
     bool (*sum)(void *with, double *values, int count, struct zt_err *err);
+    /* The largest of each of `values` over the ranks, at most ZT_GROUP_VALUES; NaN where a rank has NaN. Else as sum.
+     */
+    bool (*max)(void *with, double *values, int count, struct zt_err *err);
 };
+enum { ZT_GROUP_VALUES = 2 };
 
 /* The implementation that a back end uses for a node, for reports. Strings are constants or in the graph's arena. */
 struct zt_path {

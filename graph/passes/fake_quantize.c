@@ -1,5 +1,7 @@
 #include "graph/passes/fake_quantize.h"
 
+#include <math.h>
+
 struct emitter {
     struct zt_graph *g;
     const struct zt_op_table *table;
@@ -51,6 +53,45 @@ static bool emit_ends(struct emitter *e, int *ends) {
     return true;
 }
 
+/* The value as one row a sample, where its first axis has the samples; -1 on failure. */
+static int emit_rows(struct emitter *e, int64_t samples) {
+    int64_t dims[2] = { samples, -1 };
+    int in[2] = { e->value, zt_graph_add_ints(e->g, NULL, dims, 2) }, out;
+    return emit(e, &(struct emission){ "Reshape", "", in, 2, 1, NULL, 0 }, &out) ? out : -1;
+}
+
+/* ends[0] and ends[1] become the lowest and highest element of the samples that count; +infinity and -infinity where
+ * none does. */
+static bool emit_counted_ends(struct emitter *e, int *ends) {
+    static const char *const reductions[2] = { "ReduceMin", "ReduceMax" };
+    const struct zt_attr attrs[] = { { .name = "keepdims", .type = ZT_ATTR_INT, .i = 0 } };
+    const int weight = e->how->row_weight, zero = zt_graph_add_float(e->g, NULL, ZT_FLOAT, 0);
+    const int64_t first[1] = { 0 }, second[1] = { 1 };
+    const int rows = emit_rows(e, e->g->values[weight]->shape.dim[0]);
+    int counts;
+    if (rows < 0 || !emit(e, &(struct emission){ "Greater", "", (int[]){ weight, zero }, 2, 1, NULL, 0 }, &counts))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        int in[2] = { rows, zt_graph_add_ints(e->g, NULL, second, 1) }, row_ends, counted;
+        const int nothing = zt_graph_add_float(e->g, NULL, ZT_FLOAT, i ? -HUGE_VAL : HUGE_VAL);
+        if (!emit(e, &(struct emission){ reductions[i], "", in, 2, 1, attrs, 1 }, &row_ends) ||
+            !emit(e, &(struct emission){ "Where", "", (int[]){ counts, row_ends, nothing }, 3, 1, NULL, 0 }, &counted))
+            return false;
+        in[0] = counted;
+        in[1] = zt_graph_add_ints(e->g, NULL, first, 1);
+        if (!emit(e, &(struct emission){ reductions[i], "", in, 2, 1, attrs, 1 }, &ends[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Whether the rows of the value belong to the samples that have weights. */
+static bool has_row_weights(const struct emitter *e) {
+    const struct zt_shape *x = &e->g->values[e->value]->shape;
+    const int64_t samples = e->how->row_weight >= 0 ? e->g->values[e->how->row_weight]->shape.dim[0] : 0;
+    return samples > 0 && x->rank > 0 && x->dim[0] % samples == 0 && zt_shape_count(x) > 0;
+}
+
 static int add_initializer(struct emitter *e, const struct zt_shape *shape) {
     const int id = zt_graph_add_value(e->g, e->how->name, ZT_FLOAT, shape);
     struct zt_value *v = e->g->values[id];
@@ -68,10 +109,10 @@ static bool emit_moving(struct emitter *e, int *ends) {
     if (!e->how->update)
         return emit(e, &(struct emission){ "MovingRange", "ztrain", &state, 1, 2, &momentum, 1 }, ends);
     int seen[2];
-    if (!emit_ends(e, seen))
+    if (!(has_row_weights(e) ? emit_counted_ends(e, seen) : emit_ends(e, seen)))
         return false;
     int in[3] = { state, seen[0], seen[1] };
-    if (e->how->share && !emit(e, &(struct emission){ "RangeMean", "ztrain", seen, 2, 2, NULL, 0 }, in + 1))
+    if (e->how->share && !emit(e, &(struct emission){ "RangeOverRanks", "ztrain", seen, 2, 2, NULL, 0 }, in + 1))
         return false;
     if (!emit(e, &(struct emission){ "MovingRange", "ztrain", in, 3, 3, &momentum, 1 }, out))
         return false;

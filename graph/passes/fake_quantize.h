@@ -27,7 +27,9 @@ struct zt_fake_quantize {
     const float *initial; /* its contents */
     float momentum;       /* of the average */
     bool update;          /* the state: training */
-    bool share;           /* the state: the mean over the data-parallel ranks */
+    bool share;           /* the state: the range over the data-parallel ranks */
+    int row_weight;       /* the state: a value with a number for each sample, 0: its rows do not count; -1: all count.
+                             Where the value's first axis does not divide into the samples, all rows count */
 };
 
 /* Quantizes `value`, a float of known shape, in front of node `before`; returns the value to read instead. New nodes

@@ -24,7 +24,7 @@ ZT_CPU_KERNEL(zt_fake_quantize_grad_cpu)
     KERNEL(quantize) /* QuantizeLinear, DequantizeLinear, FakeQuantize */                                              \
     KERNEL(fake_quantize_grad)                                                                                         \
     KERNEL(moving_range)                                                                                               \
-    KERNEL(range_mean)                                                                                                 \
+    KERNEL(range_over_ranks)                                                                                           \
     KERNEL(range_scale)
 ZT_CUDA_KERNELS_quantize(ZT_CUDA_ID)
 

@@ -6,9 +6,11 @@
 #include "ops/cuda/launch.h"
 #include "ops/quantize/range_scale.h"
 
-/* The state after a step with the range [low, high]. */
+/* The state after a step with the range [low, high]; low above high: nothing was seen. */
 ZT_RANGE void zt_moving_range(float *state, float momentum, float low, float high) {
     const float rest = 1 - momentum;
+    if (low > high)
+        return;
     state[0] = momentum * state[0] + rest * low;
     state[1] = momentum * state[1] + rest * high;
     state[2] = momentum * state[2] + rest;

@@ -6,15 +6,17 @@
  *
  * The quotient takes out the weight of the zeros in the beginning: after the first step it is the first range (Kingma
  * and Ba's correction, "Adam", 2015). Without inputs low and high, in evaluation, the state stays as it is; a state
- * that has seen nothing has the range [0, 0].
+ * that has seen nothing has the range [0, 0]. A step of which no row counts has low above high, and leaves it as well.
  *
- * ztrain.RangeMean: low and high are their means over the data-parallel ranks, so that all ranks have one state.
+ * ztrain.RangeOverRanks: the lowest and highest element of all data-parallel ranks, so that all ranks have the state of
+ * one rank with the whole batch.
  *
  * ztrain.RangeScale: scale and zero point of each range (range_scale.h).
  *
  * None of them has a gradient: to the nodes that quantize, scales are constants. */
 #include "ops/quantize/kernels.h"
 #include "ops/quantize/launch_range.h"
+#include "ops/quantize/range_over_ranks.h"
 #include "ops/quantize/range_scale.h"
 
 #include "ops/kernel/shape.h"
@@ -62,9 +64,9 @@ static bool moving_describe(const struct zt_graph *g, int node, void *to, struct
     return true;
 }
 
-/* ---- ztrain.RangeMean ---- */
+/* ---- ztrain.RangeOverRanks ---- */
 
-static bool mean_infer(struct zt_graph *g, int node, struct zt_err *err) {
+static bool ranks_infer(struct zt_graph *g, int node, struct zt_err *err) {
     for (int i = 0; i < 2; i++) {
         if (!is_scalar(zt_in(g, node, i)))
             return zt_node_fail(g, node, err, "\"%s\" is no scalar", zt_in(g, node, i)->name);
@@ -73,13 +75,13 @@ static bool mean_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
-static bool mean_ref(const struct zt_call *call, struct zt_err *err) {
-    double sums[3] = { (double)*(const float *)call->in[0].data, (double)*(const float *)call->in[1].data, 1 };
-    if (call->group && !call->group->sum(call->group->with, sums, 3, err))
+static bool ranks_ref(const struct zt_call *call, struct zt_err *err) {
+    float ends[2] = { *(const float *)call->in[0].data, *(const float *)call->in[1].data };
+    if (!zt_range_over_ranks(call->group, ends, err))
         return false;
     for (int i = 0; i < 2; i++)
         if (call->out[i].data)
-            *(float *)call->out[i].data = (float)(sums[i] / sums[2]);
+            *(float *)call->out[i].data = ends[i];
     return true;
 }
 
@@ -162,9 +164,9 @@ const struct zt_op zt_op_moving_range = {
                 [ZT_CPU] = { .run = moving_ref },
                 [ZT_CUDA] = ZT_CUDA_AS(moving_range, zt_cuda_any, moving_describe) },
 };
-/* (low, high) -> their means over the ranks */
-const struct zt_op zt_op_range_mean = {
-    .name = "RangeMean",
+/* (low, high) -> the lowest and highest over the ranks */
+const struct zt_op zt_op_range_over_ranks = {
+    .name = "RangeOverRanks",
     .domain = "ztrain",
     .since = 1,
     .min_in = 2,
@@ -174,10 +176,10 @@ const struct zt_op zt_op_range_mean = {
     .flags = ZT_OP_GROUP | ZT_OP_NO_RECOMPUTE | ZT_OP_LIGHT,
     .in_types = FLOATS,
     .no_grad_in = 3,
-    .infer = mean_infer,
-    .kernel = { [ZT_REF] = { .run = mean_ref },
-                [ZT_CPU] = { .run = mean_ref },
-                [ZT_CUDA] = ZT_ON_CUDA(range_mean, zt_cuda_any) },
+    .infer = ranks_infer,
+    .kernel = { [ZT_REF] = { .run = ranks_ref },
+                [ZT_CPU] = { .run = ranks_ref },
+                [ZT_CUDA] = ZT_ON_CUDA(range_over_ranks, zt_cuda_any) },
 };
 /* (low, high) -> scale, zero point */
 const struct zt_op zt_op_range_scale = {

@@ -1,6 +1,7 @@
 /* Ranges of quantization on CUDA. */
 #include "ops/cuda/describe.h"
 #include "ops/quantize/launch_range.h"
+#include "ops/quantize/range_over_ranks.h"
 
 #include "device/cuda.h"
 
@@ -29,23 +30,18 @@ static bool range_scale_run(const struct zt_call *call, struct zt_err *err) {
 }
 ZT_KERNEL_CUDA(range_scale)
 
-/* Two numbers go through the host, where the ranks add theirs up. */
-static bool range_mean_run(const struct zt_call *call, struct zt_err *err) {
+/* Two numbers go through the host, where the ranks compare theirs. */
+static bool range_over_ranks_run(const struct zt_call *call, struct zt_err *err) {
     const struct zt_device_api *api = call->device->api;
-    float *here = zt_cuda_pinned(call->device);
+    float *ends = zt_cuda_pinned(call->device);
     for (int i = 0; i < 2; i++)
-        if (!api->to_host(call->device, here + i, in_of(call, i), sizeof *here, err))
+        if (!api->to_host(call->device, ends + i, in_of(call, i), sizeof *ends, err))
             return false;
-    if (!api->synchronize(call->device, err))
+    if (!api->synchronize(call->device, err) || !zt_range_over_ranks(call->group, ends, err))
         return false;
-    double sums[3] = { (double)here[0], (double)here[1], 1 };
-    if (call->group && !call->group->sum(call->group->with, sums, 3, err))
-        return false;
-    for (int i = 0; i < 2; i++) {
-        here[i] = (float)(sums[i] / sums[2]);
-        if (out_of(call, i) && !api->to_device(call->device, out_of(call, i), here + i, sizeof *here, err))
+    for (int i = 0; i < 2; i++)
+        if (out_of(call, i) && !api->to_device(call->device, out_of(call, i), ends + i, sizeof *ends, err))
             return false;
-    }
     return true;
 }
-const struct zt_kernel zt_kernel_range_mean_cuda = { .run = range_mean_run };
+const struct zt_kernel zt_kernel_range_over_ranks_cuda = { .run = range_over_ranks_run };

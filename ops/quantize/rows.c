@@ -25,7 +25,7 @@
     ROW(quantize_21)                                                                                                   \
     ROW(quantize_23)                                                                                                   \
     ROW(quantize_24)                                                                                                   \
-    ROW(range_mean)                                                                                                    \
+    ROW(range_over_ranks)                                                                                              \
     ROW(range_scale)
 
 ZT_ROWS(quantize, ROWS)

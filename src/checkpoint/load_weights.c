@@ -5,8 +5,10 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/format.h"
 #include "checkpoint/part_weights.h"
+#include "graph/passes/trainable/weight_norm.h"
 #include "graph/passes/precision/to_float.h"
 #include "graph/passes/trainable/derived.h"
+#include "graph/passes/trainable/torch.h"
 #include "graph/passes/trainable/trainable.h"
 #include "ops/table.h"
 #include "plan/job/override.h"
@@ -208,6 +210,79 @@ static const float *find(struct matching *m, const char *name, const struct zt_s
     return zt_to_float(m->w->arena, &from->tensor);
 }
 
+/* ---- weight normalization that the exporter, or the user before the export, folded into the weight ---- */
+
+static struct source *source_of(const struct matching *m, const char *name) {
+    const int at = name ? zt_map_get(&m->w->by_name, name, -1) : -1;
+    return at < 0 ? NULL : &m->w->sources.at[at];
+}
+
+/* The name of the weight that a value is: its own, or the one whose lengths its metadata lists. */
+static const char *weight_name(struct zt_arena *arena, const struct zt_value *v) {
+    const char *at = v->torch_folded_from, *of = NULL;
+    for (const char *name; at && !of && (name = zt_torch_next_source(arena, &at));)
+        of = zt_weight_norm_of(arena, name);
+    return of ? of : v->name;
+}
+
+/* Whether the first reader of the value takes it transposed to PyTorch's layer: [inputs, outputs]. */
+static bool is_transposed(const struct zt_graph *g, const struct zt_value *v) {
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; i < g->nodes[n]->in_count; i++)
+            if (zt_in(g, n, i) == v)
+                return zt_node_is(g->nodes[n], "MatMul") ||
+                       (zt_node_is(g->nodes[n], "Gemm") && !zt_attr_int(g->nodes[n], "transB", 0));
+    return false;
+}
+
+static const float *transposed(struct zt_arena *arena, const struct zt_shape *shape, const float *from) {
+    float *to = ZT_NEW_N(arena, float, zt_shape_count(shape) + 1);
+    for (int64_t i = 0; i < shape->dim[0]; i++)
+        for (int64_t k = 0; k < shape->dim[1]; k++)
+            to[k * shape->dim[0] + i] = from[i * shape->dim[1] + k];
+    return to;
+}
+
+/* The shape of v for a weight of this shape. */
+static struct zt_shape stored_shape(const struct zt_value *v, bool turned) {
+    return turned ? (struct zt_shape){ 2, { v->shape.dim[1], v->shape.dim[0] } } : v->shape;
+}
+
+/* The weight computed from its direction and lengths; NULL: the source does not have them, or not for this shape, which
+ * a line says. */
+static const float *weight_norm(struct matching *m, const struct zt_graph *g, const struct zt_value *v) {
+    struct zt_arena *arena = m->w->arena;
+    const char *name = weight_name(arena, v);
+    struct source *part[2] = { NULL, NULL };
+    char here[ZT_SHAPE_TEXT], shape[2][ZT_SHAPE_TEXT];
+    for (int form = 0; form < ZT_WEIGHT_NORM_FORMS && !(part[0] && part[1]); form++)
+        for (int i = 0; i < 2; i++)
+            part[i] = source_of(m, zt_weight_norm_name(arena, name, form, i));
+    if (!part[0] || !part[1] || source_of(m, v->name))
+        return NULL;
+    const bool turned = v->shape.rank == 2 && is_transposed(g, v);
+    const struct zt_shape wants = stored_shape(v, turned);
+    const struct zt_shape *lengths = &part[0]->tensor.shape, *direction = &part[1]->tensor.shape;
+    zt_shape_text(&v->shape, here);
+    for (int i = 0; i < 2; i++) {
+        part[i]->used = true;
+        zt_shape_text(&part[i]->tensor.shape, shape[i]);
+    }
+    m->wanted++;
+    if (!zt_shape_equal(direction, &wants) || !zt_weight_norm_fits(lengths, direction)) {
+        add_line(m, MISSED, "%s %s: %s %s and %s %s give no weight of this shape, keeps its initial values", v->name,
+                 here, part[0]->name, shape[0], part[1]->name, shape[1]);
+        return NULL;
+    }
+    float *to = ZT_NEW_N(arena, float, zt_shape_count(direction) + 1);
+    zt_weight_norm(lengths, zt_to_float(arena, &part[0]->tensor), direction, zt_to_float(arena, &part[1]->tensor), to);
+    add_line(m, MATCHED, "%s %s: loaded, computed from %s and %s (weight norm)", v->name, here, part[0]->name,
+             part[1]->name);
+    m->matched++;
+    m->elements += zt_shape_count(direction);
+    return turned ? transposed(arena, direction, to) : to;
+}
+
 /* Whether the source is a checkpoint, which has what trained and the statistics alone, and this run does not train the
  * value either. Other sources have the whole model. */
 static bool is_fixed(struct matching *m, const struct zt_value *v) {
@@ -222,7 +297,10 @@ static void match_parameters(struct matching *m, const struct zt_graph *g) {
     bool *holds = zt_job_holds(g);
     for (int i = 0; i < g->value_count; i++) {
         const struct zt_value *v = g->values[i];
-        const float *from = holds[i] && !is_fixed(m, v) ? find(m, v->name, &v->shape, v->dtype) : NULL;
+        const int listed = m->lines.count;
+        const float *from = holds[i] ? weight_norm(m, g, v) : NULL;
+        if (holds[i] && m->lines.count == listed && !is_fixed(m, v))
+            from = find(m, v->name, &v->shape, v->dtype);
         if (from)
             zt_job_override(m->s->job, v, from);
     }
@@ -288,9 +366,33 @@ static void pass_over_derived(struct matching *m) {
     }
 }
 
+/* A normalization of which the run has nothing: the exporter of this run's model has folded it into the layer in front,
+ * or the network changed. Which layer that is, and the epsilon, no name says, so that nothing is computed. */
+static void list_normalizations(struct matching *m) {
+    static const char *const of[] = { "running_mean", "running_var", "weight", "bias", "num_batches_tracked" };
+    char shape[ZT_SHAPE_TEXT];
+    for (int i = 0; i < m->w->sources.count; i++) {
+        struct source *from = &m->w->sources.at[i];
+        if (from->used || !zt_text_ends(from->name, ".running_var"))
+            continue;
+        const int stem = (int)(strlen(from->name) - strlen(of[1]));
+        for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+            struct source *part = source_of(m, zt_arena_printf(m->w->arena, "%.*s%s", stem, from->name, of[k]));
+            if (part)
+                part->used = true;
+        }
+        add_line(
+            m, MISSED,
+            "%.*s* %s: not used, this run has no BatchNormalization of that name. Where its exporter folded it into a "
+            "layer, that layer's weights are the source's without it: export with training=TrainingMode.TRAINING",
+            stem, from->name, zt_shape_text(&from->tensor.shape, shape));
+    }
+}
+
 static void list_unused(struct matching *m) {
     char shape[ZT_SHAPE_TEXT];
     pass_over_derived(m);
+    list_normalizations(m);
     for (int i = 0; i < m->w->sources.count; i++) {
         const struct source *from = &m->w->sources.at[i];
         if (!from->used && !is_constant_here(m, from) && !is_tied_copy(m, from))

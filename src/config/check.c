@@ -115,10 +115,15 @@ static void dynamic_scale(struct zt_reading *r) {
         const char *key;
         double least;
     } keys[] = { { "fp16.loss_scale_window", 1 }, { "fp16.min_loss_scale", 0 } };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys && on(r, "fp16.enabled") && number(r, "fp16.loss_scale") == 0;
-         i++)
+    const bool dynamic = on(r, "fp16.enabled") && number(r, "fp16.loss_scale") == 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && dynamic; i++)
         if (given(r, keys[i].key) && number(r, keys[i].key) < keys[i].least)
             FAIL(keys[i].key, "%g, allowed >= %g with the dynamic loss scale", number(r, keys[i].key), keys[i].least);
+    if (dynamic && given(r, "fp16.hysteresis") && number(r, "fp16.hysteresis") == 0)
+        zt_texts_add(
+            r->arena, &r->config->notes,
+            "fp16.hysteresis: 0 is read as 1, each overflow halves the loss scale; DeepSpeed does that at ZeRO "
+            "stage 0, and at the other stages it never halves it");
 }
 
 static void precision(struct zt_reading *r) {

@@ -49,6 +49,7 @@ static bool read_files(struct zt_reading *r, const struct zt_texts *paths) {
             ok = false;
             continue;
         }
+        r->holes |= root->holes;
         zt_config_drop_comments(r, root);
         zt_config_modernise(r, root);
         if (r->root)
@@ -73,6 +74,8 @@ static void resolve(struct zt_reading *r, const struct zt_config_overrides *over
     zt_config_lay_options(r, over);
     zt_config_add_defaults(r, !over->evaluates);
     zt_keys_read(r);
+    if (r->holes)
+        return;
     zt_config_conflicts(r);
     zt_config_batch(r, over);
     zt_keys_refuse(r);

@@ -24,6 +24,7 @@ struct zt_reading {
     ZT_VEC(struct zt_reading_problem) problems;
     int problem_count; /* of those that are not kept as well */
     struct zt_json_node *root;
+    bool holes; /* values of the files are unknown: only what each key says by itself is checked */
     struct zt_key_table *table;
     struct zt_json_node *
         *node; /* by row: the valid value; NULL where absent, null or wrong, and below lists and free names */

@@ -78,7 +78,7 @@ static const struct zt_key_row rows[] = {
     { .key = Z "stage3_max_act_size", INT(0), ACCEPT("never was a DeepSpeed key") },
     { .key = Z "ignore_unused_parameters", BOOL, DEF("true"), AT(zero.ignore_unused) },
     { .key = Z "round_robin_gradients", BOOL, DEF("false"), ACCEPTED },
-    { .key = Z "zero_hpz_partition_size", INT(1), DEF("1"), LATER("ZeRO++") },
+    { .key = Z "zero_hpz_partition_size", INT(0), DEF("1"), .off = "0", LATER("ZeRO++") },
     { .key = Z "zero_quantized_weights", BOOL, DEF("false"), LATER("ZeRO++") },
     { .key = Z "zero_quantized_nontrainable_weights", BOOL, DEF("false"), LATER("ZeRO++") },
     { .key = Z "zero_quantized_gradients", BOOL, DEF("false"), LATER("ZeRO++") },

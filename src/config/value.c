@@ -1,6 +1,7 @@
 /* Values by type: a function that checks and normalises, and one that stores. */
 #include "config/value.h"
 #include "config/json/json.h"
+#include "config/json/quoted.h"
 #include "config/nearest_key.h"
 
 #include "base/file.h"
@@ -26,7 +27,7 @@ static bool wrong_type(struct zt_reading *r, const struct zt_json_node *node, co
     return false;
 }
 
-/* Whether DeepSpeed reads the key with pydantic, which converts texts; a key whose value is "auto" is dropped there. */
+/* Whether DeepSpeed reads the key with pydantic, in its lax mode; a key whose value is "auto" is dropped there. */
 static bool is_of_pydantic(const struct zt_key_row *row) {
     static const char *const sections[] = { "zero_optimization.",
                                             "fp16.",
@@ -46,21 +47,63 @@ static bool is_of_pydantic(const struct zt_key_row *row) {
     return false;
 }
 
-/* Whether DeepSpeed keeps a text as it is, and every text is true. */
-static bool keeps_texts(const struct zt_key_row *row) {
-    return !is_of_pydantic(row) && !zt_text_begins(row->key, "ztrain.");
+static bool is_of_ztrain(const struct zt_key_row *row) {
+    return zt_text_begins(row->key, "ztrain.");
 }
 
-static bool check_bool(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
-    const int truth = zt_value_truth(node);
+/* Lists a conversion: `found` is the value as the file has it. */
+static void note_conversion(struct zt_reading *r, const struct zt_json_node *node, const char *found, const char *as) {
     char path[256];
+    zt_texts_add(r->arena, &r->config->notes, "%s: %s is read as %s", zt_json_node_path(node, path, sizeof path), found,
+                 as);
+}
+
+/* Where DeepSpeed does not read a section with pydantic, a value stays as it is: any number but 0 is true then, and any
+ * text. */
+static bool check_bool(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
+    const bool keeps = !is_of_pydantic(row) && !is_of_ztrain(row);
+    char shown[96];
+    int truth = zt_value_truth(node);
+    zt_json_node_show(node, shown, 64);
+    if (truth < 0 && node->kind == ZT_JSON_NODE_NUMBER && keeps) {
+        truth = true;
+        note_conversion(r, node, shown, "true");
+    }
     if (truth < 0)
         return wrong_type(r, node, "true or false");
-    if (node->kind == ZT_JSON_NODE_TEXT && !truth && node->source && keeps_texts(row))
-        zt_texts_add(r->arena, &r->config->notes, "%s: the text \"%s\" is read as false; DeepSpeed takes it for true",
-                     zt_json_node_path(node, path, sizeof path), node->text);
+    if (node->kind == ZT_JSON_NODE_TEXT && !truth && node->source && keeps) {
+        snprintf(shown, sizeof shown, "the text \"%.64s\"", node->text);
+        note_conversion(r, node, shown, "false; DeepSpeed takes it for true");
+    }
     node->kind = ZT_JSON_NODE_BOOL;
     node->truth = truth;
+    return true;
+}
+
+static void become_number(struct zt_json_node *node, bool one) {
+    node->kind = ZT_JSON_NODE_NUMBER;
+    node->truth = false;
+    node->number = node->integer = one;
+    node->whole = true;
+    node->text = one ? "1" : "0";
+}
+
+/* Makes the node a number: a number in quotes, and for DeepSpeed's keys a boolean, which is 1 or 0 in Python. `whole`:
+ * an integer, for which pydantic takes digits alone. False: it is none. */
+static bool coerce_number(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row, bool whole) {
+    char found[96];
+    if (node->kind == ZT_JSON_NODE_NUMBER)
+        return true;
+    if (node->kind == ZT_JSON_NODE_BOOL && !is_of_ztrain(row)) {
+        note_conversion(r, node, node->truth ? "true" : "false", node->truth ? "1" : "0");
+        become_number(node, node->truth);
+        return true;
+    }
+    if (node->kind == ZT_JSON_NODE_TEXT)
+        snprintf(found, sizeof found, "the text \"%.64s\"", node->text);
+    if (!zt_json_read_quoted(node, r->arena, whole && is_of_pydantic(row)))
+        return false;
+    note_conversion(r, node, found, "a number");
     return true;
 }
 
@@ -72,25 +115,19 @@ static bool in_range(struct zt_reading *r, const struct zt_json_node *node, cons
                                         zt_key_range(row, range));
 }
 
-/* Whether the node is a number, or a number in quotes, which pydantic reads as the number in most of DeepSpeed's
- * sections. */
-static bool is_number(struct zt_reading *r, struct zt_json_node *node) {
-    char path[256];
-    if (node->kind == ZT_JSON_NODE_NUMBER || !zt_json_unquote(node))
-        return node->kind == ZT_JSON_NODE_NUMBER;
-    zt_texts_add(r->arena, &r->config->notes, "%s: the text \"%s\" is read as a number",
-                 zt_json_node_path(node, path, sizeof path), node->text);
-    return true;
-}
-
 static bool check_number(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
-    return is_number(r, node) ? in_range(r, node, row) : wrong_type(r, node, "a number");
+    return coerce_number(r, node, row, false) ? in_range(r, node, row) : wrong_type(r, node, "a number");
 }
 
 static bool check_int(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
     char value[64];
-    if (!is_number(r, node))
-        return wrong_type(r, node, "an integer");
+    if (!coerce_number(r, node, row, true)) {
+        struct zt_json_node number = *node;
+        wrong_type(r, node, "an integer");
+        if (is_of_pydantic(row) && zt_json_read_quoted(&number, r->arena, false))
+            zt_key_hint(r, "write it without quotes: DeepSpeed takes only digits in quotes for an integer");
+        return false;
+    }
     if (!node->whole && fabs(node->number) < 9.2e18)
         return zt_key_fail(r, node, "wants an integer, found %s", zt_json_node_show(node, value, sizeof value));
     if (!node->whole)
@@ -119,7 +156,7 @@ static bool check_numbers(struct zt_reading *r, struct zt_json_node *node, const
 }
 
 static bool check_each(struct zt_reading *r, struct zt_json_node *node, const struct zt_key_row *row) {
-    if (is_number(r, node))
+    if (coerce_number(r, node, row, false))
         return in_range(r, node, row);
     if (!check_list(r, node, row, "a number or a list of numbers", check_number))
         return false;

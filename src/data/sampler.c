@@ -1,7 +1,9 @@
 #include "data/sampler.h"
 
 #include "base/arena.h"
+#include "base/process_memory.h"
 #include "base/rng.h"
+#include "base/text.h"
 
 /* Separates the random numbers of the shuffle from other uses of the seed. */
 static const uint64_t shuffle_tag = 0x73687566666c65; /* "shuffle" */
@@ -27,7 +29,7 @@ bool zt_sampler_init(struct zt_sampler *s, const struct zt_sampling *how, struct
     *s = (struct zt_sampler){
         .samples = samples, .epochs = epochs_of(how), .shuffle = how->shuffle, .seed = how->seed, .epoch = -1
     };
-    int64_t bytes;
+    int64_t bytes = 0;
     if (samples < 1)
         return zt_fail(err, ZT_EXIT_DATA, "data: no samples");
     if (s->epochs.samples == 0) {
@@ -35,8 +37,15 @@ bool zt_sampler_init(struct zt_sampler *s, const struct zt_sampling *how, struct
                 (long long)samples, (long long)how->train_batch);
         return zt_hint(err, "lower train_batch_size or set ztrain.data.drop_last to false");
     }
-    if (__builtin_mul_overflow(samples, (int64_t)sizeof *s->order, &bytes))
-        return zt_fail(err, ZT_EXIT_DATA, "data: %lld samples do not fit into memory", (long long)samples);
+    /* The system may promise more memory than there is, and end the process when it is used. */
+    const int64_t memory = zt_host_memory_bytes();
+    if (how->shuffle &&
+        (__builtin_mul_overflow(samples, (int64_t)sizeof *s->order, &bytes) || (memory && bytes > memory))) {
+        char text[32];
+        zt_fail(err, ZT_EXIT_DATA, "data: the order of %lld samples does not fit into the memory of this host, %s",
+                (long long)samples, zt_format_bytes(text, (double)memory));
+        return zt_hint(err, "ztrain.data.shuffle false needs no order");
+    }
     if (how->shuffle)
         s->order = zt_block_create((size_t)bytes, "the order of the samples", err);
     return !how->shuffle || s->order;

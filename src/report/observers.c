@@ -49,7 +49,7 @@ static void warn_outside(const struct zt_observers *o, const char *key, int64_t 
 
 static void warn(const struct zt_observers *o) {
     const struct zt_config *c = config_of(o);
-    if (c->flops.enabled)
+    if (c->flops.enabled && c->flops.step >= 0)
         warn_outside(o, "flops_profiler.profile_step", c->flops.step > 0 ? c->flops.step : 1);
     if (c->trace.steps > 0)
         warn_outside(o, "ztrain.monitor.trace_step", c->trace.first);

@@ -18,7 +18,7 @@ static int64_t due_from(const struct zt_profiler *p, enum zt_profile what) {
     const struct zt_flops_config *c = &p->config->flops;
     const int64_t flops = c->step > 0 ? c->step - 1 : 0;
     if (what == ZT_PROFILE_FLOPS)
-        return c->enabled && flops >= p->first ? flops : -1;
+        return c->enabled && c->step >= 0 && flops >= p->first ? flops : -1;
     return p->config->recompute.enabled && p->config->recompute.profile ? p->first + SEGMENT_STEP : -1;
 }
 

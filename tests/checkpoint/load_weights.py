@@ -129,6 +129,64 @@ def changed(run, folder, config, first):
     check("w2 [8, 3]: loaded, converted from float16 to float" in run.says and np.array_equal(run.model()["w2"], initializers(half)["w2"].astype(np.float32)), "float16 to float")
 
 
+def save_folded(path, names):
+    """A Conv, a MatMul and a Gemm of which the exporter folded weight norm, and the module's name of each weight where it has another one."""
+    weights = {"conv.weight": floats(4, 3, 3), "onnx::MatMul_9": floats(4, 4), "up.weight": floats(5, 4)}
+    nodes = [helper.make_node("Conv", ["x", "conv.weight"], ["c"], pads=[1, 1]), helper.make_node("ReduceMean", ["c", "axis"], ["r"], keepdims=0),
+             helper.make_node("MatMul", ["r", "onnx::MatMul_9"], ["m"]), helper.make_node("Gemm", ["m", "up.weight"], ["y"], transB=1)]
+    tensors = [numpy_helper.from_array(t, n) for n, t in weights.items()] + [numpy_helper.from_array(np.array([2], np.int64), "axis")]
+    info = helper.make_tensor_value_info("onnx::MatMul_9", onnx.TensorProto.FLOAT, [4, 4])
+    entry = info.metadata_props.add()
+    entry.key, entry.value = "pkg.onnxscript.optimizer.folded_from", str(["div", *names, "linalg_vector_norm"])
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 3, 6])],
+                              [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["N", 5])], tensors, value_info=[info])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    return path
+
+
+def save_tensors(path, tensors):
+    at, head = 0, {}
+    for name, t in tensors.items():
+        head[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [at, at + t.nbytes]}
+        at += t.nbytes
+    text = json.dumps(head).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(t.tobytes() for t in tensors.values()))
+    return path
+
+
+def normalized(lengths, direction):
+    """g v / |v| over the axes in which g has one element."""
+    axes = tuple(k for k in range(direction.ndim) if lengths.size == 1 or lengths.shape[k] == 1)
+    return (lengths.astype(np.float64) * direction / np.sqrt((direction.astype(np.float64) ** 2).sum(axes, keepdims=True))).astype(np.float32)
+
+
+def weight_norms(run, folder):
+    """A state dict with lengths and directions into a model that has the weights."""
+    form = "head.parametrizations.weight.original{}"
+    model = save_folded(folder / "folded.onnx", [form.format(0), form.format(1)])
+    config = folder / "folded.json"
+    config.write_text(json.dumps({"train_batch_size": 4, "ztrain": {"data": {"format": "synthetic", "samples": 8}, "loss": {"type": "mse", "target": "t"}, "trainable": ["*"]}}))
+    np.savez(folder / "folded.npz", x=floats(8, 3, 6), t=floats(8, 5))
+    config.write_text(json.dumps({"train_batch_size": 4, "ztrain": {"data": {"format": "npz", "path": "folded.npz"}, "loss": {"type": "mse", "target": "t"}, "trainable": ["*"]}}))
+    for axis, g in (("dim 0", [(4, 1, 1), (4, 1), (5, 1)]), ("dim 1 and none", [(1, 3, 1), (1, 4), ()])):
+        parts = {"conv.weight_g": floats(*g[0]), "conv.weight_v": floats(4, 3, 3), form.format(0): floats(*g[1]), form.format(1): floats(4, 4),
+                 "up.weight_g": np.asarray(floats(*g[2]), np.float32), "up.weight_v": floats(5, 4)}
+        run(model, config, "--load", save_tensors(folder / "parts.safetensors", parts), "--weights-only", "--steps", 1, sets=STILL)
+        got = run.model()
+        wants = [normalized(parts[a], parts[b]) for a, b in (("conv.weight_g", "conv.weight_v"), (form.format(0), form.format(1)), ("up.weight_g", "up.weight_v"))]
+        for name, want in zip(("conv.weight", "onnx::MatMul_9", "up.weight"), (wants[0], wants[1].T, wants[2])):
+            check(np.allclose(got[name], want, rtol=1e-6, atol=0), f"weight norm, {axis}: {name} is g v / |v|")
+        check("3 of 3 tensors match" in run.says and "conv.weight [4, 3, 3]: loaded, computed from conv.weight_g and conv.weight_v (weight norm)" in run.says and "not used" not in run.says,
+              f"weight norm, {axis}: the table says that weights were computed")
+    parts["conv.weight_v"] = floats(4, 3, 2)
+    del parts["up.weight_v"]
+    parts.update({f"norm.{k}": np.abs(floats(4)) for k in ("weight", "bias", "running_mean", "running_var")})
+    run(model, config, "--load", save_tensors(folder / "parts.safetensors", parts), "--weights-only", "--steps", 1)
+    for line in ("conv.weight [4, 3, 3]: conv.weight_g [1, 3, 1] and conv.weight_v [4, 3, 2] give no weight of this shape", "up.weight [5, 4]: missing in the source",
+                 "up.weight_g []: not used", "norm.* [4]: not used, this run has no BatchNormalization of that name"):
+        check(line in run.says, f"weight norm, the table: {line}")
+
+
 def frozen(run, folder, config, first):
     """Weights that do not train: used, exported, and part of what a checkpoint may resume."""
     model, freeze = folder / "first.onnx", ["ztrain.freeze=[\"w1\"]", "ztrain.checkpoint.every_steps=2"]
@@ -231,6 +289,7 @@ def main():
         for part in (same, changed, frozen, adapters, refused):
             part(run, folder, config, first)
         constants(run, folder, source)
+        weight_norms(run, folder)
     print(f"{checks - len(failures)} passed, {len(failures)} failed")
     sys.exit(bool(failures))
 

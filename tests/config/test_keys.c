@@ -160,10 +160,10 @@ static void add_numbers(struct values *to, const struct row *row, const double *
 static const struct {
     const char *type, *right[3], *wrong[4];
 } fixed[] = {
-    { "bool", { "true", "false", "\"yes\"" }, { "\"maybe\"", "7", "[]", "{}" } },
-    { "int", { 0 }, { "\"many\"", "true", "1.5", "[1]" } },
-    { "float", { 0 }, { "\"many\"", "true", "[1]", "{}" } },
-    { "each", { 0 }, { "\"many\"", "true", "{}", "[\"a\"]" } },
+    { "bool", { "true", "false", "\"yes\"" }, { "\"maybe\"", "\"2\"", "[]", "{}" } },
+    { "int", { 0 }, { "\"many\"", "\"1.5\"", "1.5", "[1]" } },
+    { "float", { 0 }, { "\"many\"", "\"true\"", "[1]", "{}" } },
+    { "each", { 0 }, { "\"many\"", "\"true\"", "{}", "[\"a\"]" } },
     { "pair", { 0 }, { "0.5", "true", "[0.5]", "[\"a\", \"b\"]" } },
     { "numbers", { 0 }, { "7", "\"many\"", "{}", "[\"a\"]" } },
     { "text", { "\"some\"" }, { "7", "true", "[]", "{}" } },
@@ -432,6 +432,44 @@ START_TEST(defaults_are_those_of_the_documentation) {
 }
 END_TEST
 
+/* Numbers at the ends of types, as numbers, texts and in lists. read_paths() demands a config or a message; the
+ * sanitizers see what is stored. */
+static void check_extreme(const struct row *row) {
+    static const char *const numbers[] = { "0",
+                                           "-1",
+                                           "1",
+                                           "-0.0",
+                                           "2147483647",
+                                           "2147483648",
+                                           "9007199254740992",
+                                           "9223372036854775807",
+                                           "9223372036854775808",
+                                           "-9223372036854775808",
+                                           "1e308",
+                                           "-1e308",
+                                           "1e-320" };
+    static const char *const formats[] = { "%s", "\"%s\"", "[%s]", "[%s, %s]" };
+    static const char *const types[] = { "int", "float", "each", "pair", "numbers", "bytes" };
+    bool counts = false;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        counts |= is(row->type, types[i]);
+    for (size_t i = 0; counts && i < 4 * (sizeof numbers / sizeof *numbers); i++) {
+        char value[96];
+        const char *number = numbers[i / 4];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+#pragma GCC diagnostic ignored "-Wformat-extra-args"
+        snprintf(value, sizeof value, formats[i % 4], number, number);
+#pragma GCC diagnostic pop
+        zt_config_destroy(read_key(row, row->key, value)->config);
+    }
+}
+
+START_TEST(numbers_at_the_ends_of_types_give_a_config_or_a_message) {
+    each(check_extreme);
+}
+END_TEST
+
 int main(void) {
     const char *path = getenv("ZT_KEYS");
     const TTest *const cases[] = { values_of_the_right_type_are_accepted_or_refused_by_name,
@@ -440,7 +478,8 @@ int main(void) {
                                    values_out_of_range_are_refused,
                                    auto_is_a_value_of_scalars,
                                    a_misspelt_key_is_told_its_spelling,
-                                   defaults_are_those_of_the_documentation };
+                                   defaults_are_those_of_the_documentation,
+                                   numbers_at_the_ends_of_types_give_a_config_or_a_message };
     read_table(path ? path : "keys.tsv");
     return run_cases("config keys", cases, sizeof cases / sizeof cases[0]);
 }

@@ -50,6 +50,9 @@ START_TEST(the_loss_scale_of_fp16_is_read) {
     ck_assert(mentions(&c->without_effect, "fp16.auto_cast = true (inputs always take the type"));
     ck_assert(!mentions(&c->without_effect, "fp16 is off"));
     zt_config_destroy(c);
+    c = CONFIG("\"fp16\": {\"enabled\": true, \"hysteresis\": 0}");
+    ck_assert(c->fp16.hysteresis == 0 && mentions(&c->notes, "fp16.hysteresis: 0 is read as 1"));
+    zt_config_destroy(c);
     c = CONFIG("\"fp16\": {\"enabled\": true, \"loss_scale\": 512, \"loss_scale_window\": 0, \"min_loss_scale\": 0}");
     ck_assert(c->fp16.loss_scale == 512); /* which reads neither */
     zt_config_destroy(c);

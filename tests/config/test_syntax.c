@@ -44,6 +44,15 @@ START_TEST(syntax_errors_say_line_and_column) {
           ":1:22: a text without quotes: BATCH_SIZE;|:1:56: a text without quotes: adam w;|:3:9: a text without "
           "quotes: "
           "SEED;" },
+        { "{\"train_batch_size\": BATCH, \"zero_optimization\": {\"stage\": STAGE, \"offload_optimizer\": {\"device\": "
+          "\"nvme\"}, "
+          "\"stagex\": 2}, \"fp16\": {\"enabled\": 7}, \"optimizer\": {\"type\": TYPE, \"params\": {\"lrr\": 1}}}",
+          "BATCH;|STAGE;|TYPE;|zero_optimization.stagex: unknown key|fp16.enabled: wants true or false|lrr: unknown "
+          "key" },
+        { "{\"train_batch_size\": ${BATCH}, \"seed\": <seed>,\n\"tensorboard\": {\"output_path\": /home/me/run-1 }, "
+          "\"sed\": $SEED}",
+          ":1:22: a text without quotes: ${BATCH};|: <seed>;|:2:32: a text without quotes: /home/me/run-1;|: "
+          "$SEED;|sed: unknown key" },
         { "{\"log_level\": True}", ":1:15:|without quotes|write true" },
         { "{\"fp16\": {\"enabled\": None}}", "without quotes|write null" },
         { "{\"log_level\": Truth}", "without quotes|put double quotes" },
@@ -196,10 +205,27 @@ START_TEST(a_file_with_any_value_replaced_is_refused_or_read) {
 }
 END_TEST
 
+START_TEST(words_of_a_template_are_all_kept) {
+    struct zt_text text = { 0 };
+    struct result got;
+    zt_text_add(&text, "{\"train_batch_size\": 8, \"a\": [WORD1");
+    for (int i = 2; i <= 150; i++)
+        zt_text_add(&text, ", WORD%d", i);
+    zt_text_add(&text, "]}");
+    read_text(&got, text.at);
+    ck_assert(got.config == NULL && got.err.rest != NULL && got.err.count == 151);
+    ck_assert(strstr(got.err.rest, "WORD100;") && !strstr(got.err.rest, "WORD101;"));
+    ck_assert(strstr(got.err.rest, "a: unknown key"));
+    zt_err_finish(&got.err);
+    zt_text_finish(&text);
+}
+END_TEST
+
 int main(void) {
     const TTest *const cases[] = { comments_and_trailing_commas_are_allowed,
                                    a_byte_order_mark_and_escapes_are_understood,
                                    syntax_errors_say_line_and_column,
+                                   words_of_a_template_are_all_kept,
                                    a_nul_byte_is_named,
                                    a_number_beyond_a_double_is_one_problem,
                                    duplicate_keys_name_both_lines,

@@ -1,6 +1,7 @@
 /* Sampler: which samples make a step. */
 #include "fixture.h"
 
+#include "base/process_memory.h"
 #include "data/sampler.h"
 
 START_TEST(an_epoch_holds_every_sample_once) {
@@ -176,7 +177,18 @@ START_TEST(data_too_small_for_one_full_step_are_refused) {
 }
 END_TEST
 
-/* Cases run with 1 to READERS threads that read (_i). */
+/* Memory that the system promises and does not have would end the process without a message. */
+START_TEST(an_order_that_exceeds_the_memory_of_the_host_is_refused) {
+    struct zt_sampler s;
+    struct zt_err err = { 0 };
+    const int64_t samples = zt_host_memory_bytes() / 8 + 1;
+    ck_assert(samples > 1 && !zt_sampler_init(&s, &(struct zt_sampling){ samples, 16, true, false, 0 }, &err));
+    MENTIONS(&err, "does not fit into the memory of this host");
+    err = (struct zt_err){ 0 };
+    ck_assert(zt_sampler_init(&s, &(struct zt_sampling){ samples, 16, false, false, 0 }, &err));
+    zt_sampler_finish(&s);
+}
+END_TEST
 
 int main(void) {
     TCase *cases = tcase_create("sampler");
@@ -188,5 +200,6 @@ int main(void) {
     tcase_add_test(cases, each_epoch_of_a_stream_is_another_permutation);
     tcase_add_test(cases, epochs_follow_the_config);
     tcase_add_test(cases, data_too_small_for_one_full_step_are_refused);
+    tcase_add_test(cases, an_order_that_exceeds_the_memory_of_the_host_is_refused);
     return test_run("sampler", cases);
 }

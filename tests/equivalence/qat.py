@@ -62,10 +62,10 @@ class Moving:
     def __init__(self):
         self.low = self.high = self.weight = 0.0
 
-    def see(self, parts):
-        """parts: the samples of each rank."""
-        self.low = MOMENTUM * self.low + (1 - MOMENTUM) * np.mean([x.min() for x in parts])
-        self.high = MOMENTUM * self.high + (1 - MOMENTUM) * np.mean([x.max() for x in parts])
+    def see(self, x):
+        """x: the samples of all ranks."""
+        self.low = MOMENTUM * self.low + (1 - MOMENTUM) * x.min()
+        self.high = MOMENTUM * self.high + (1 - MOMENTUM) * x.max()
         self.weight = MOMENTUM * self.weight + 1 - MOMENTUM
 
     def range(self):
@@ -94,7 +94,7 @@ def quantized_weight(w, learned, c):
 def quantized_activation(x, moving, c):
     if not c["activations"]:
         return None
-    moving.see(np.split(x, c.get("ranks", 1)))
+    moving.see(x)
     return Fake(x, *numbers_of(*moving.range(), c["activations"], c["activations_symmetric"]), c["activations"])
 
 
@@ -238,7 +238,7 @@ def against_numpy(program, folder, c, device):
 
 
 def two_ranks_on_device(program, folder, case):
-    """Two ranks on devices take the means of their ranges as two ranks of the CPU do."""
+    """Two ranks on devices share their ranges as two ranks of the CPU do."""
     for mode in ("ddp", "dp"):
         losses = {}
         for device in ("cpu", "cuda"):
@@ -250,8 +250,7 @@ def two_ranks_on_device(program, folder, case):
 
 
 def replicas(program, folder, c):
-    """Modes dp and ddp: each rank's ranges are the means over all."""
-    c = {**c, "ranks": 2}
+    """Modes dp and ddp: ranges are those of all ranks' samples, so that two ranks train as one."""
     name = f"two ranks, {name_of(c)}"
     values, x, target, start = small(folder, c)
     start += ["--device", "cpu", "--set", "ztrain.checkpoint.every_steps=3"]
@@ -267,22 +266,47 @@ def replicas(program, folder, c):
     check_written_numbers(name, written, moving, c, 1e-4)
     hash_of(program, *start, *dp, "--steps", 3, "--output", folder / "part")
     check(hash_of(program, *start, *dp, "--output", folder / "part", "--resume") == hashes[1], f"{name}: dp has the same weights and ranges after resuming")
-    np.savez(folder / "data.npz", x=x[:31], target=target[:31])  # the third step has 7 samples: a fourth row of replica 1 repeats the first one
-    run(program, *start, *dp, "--set", "train_batch_size=12", "--set", "ztrain.steps=3", "--output", folder / "short")
-    state = Moving()
-    for parts in ((x[:6], x[6:12]), (x[12:18], x[18:24]), (x[24:28], x[[28, 29, 30, 24]])):
-        state.see(parts)
-    got = initializers(folder / "short" / "model.onnx")["x.scale"]
-    scale = numbers_of(*state.range(), c["activations"], c["activations_symmetric"])[0]
-    check(np.isclose(got, scale, rtol=1e-5), f"{name}: with a short batch dp has scale {got:.6g}, numpy {scale:.6g}")
-    same = x.copy()
-    same[8:16], same[24:] = x[:8], x[16:24]
-    twice = target.copy()
-    twice[8:16], twice[24:] = target[:8], target[16:24]
-    np.savez(folder / "data.npz", x=same, target=twice)
-    run(program, *start, *dp, "--output", folder / "dp-same")
-    run(program, *start, "--output", folder / "one-same")
-    check(np.allclose(losses_of(folder / "dp-same"), losses_of(folder / "one-same"), rtol=2e-5), f"{name}: replicas of equal samples train as one rank")
+    run(program, *start, "--output", folder / "one")
+    check(np.allclose(got, losses_of(folder / "one"), rtol=2e-6), f"{name}: replicas train as one rank")
+
+
+# ---- batch normalisation, and ranks without samples ----
+
+def save_normalised(path, random):
+    """Two products with a normalisation between them: its running statistics are far from those of a batch."""
+    values = {"w1": random.standard_normal((INPUTS, HIDDEN)) * 9, "w2": random.standard_normal((HIDDEN, OUTPUTS)), "g": np.ones(HIDDEN), "b": np.zeros(HIDDEN),
+              "mean": np.zeros(HIDDEN), "var": np.ones(HIDDEN)}
+    nodes = [helper.make_node("MatMul", ["x", "w1"], ["m"], name="first"), helper.make_node("BatchNormalization", ["m", "g", "b", "mean", "var"], ["n"], name="norm", momentum=0.999),
+             helper.make_node("Relu", ["n"], ["h"]), helper.make_node("MatMul", ["h", "w2"], ["y"], name="second")]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", INPUTS])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", OUTPUTS])],
+                              [numpy_helper.from_array(v.astype(np.float32), name) for name, v in values.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+
+
+def ranks_without_samples(program, folder):
+    """The second step has 3 samples: of four ranks the last has none, whose rows have no part in any range. With statistics over all
+    ranks the run is that of one rank; with a rank's own, its normalisation takes the running statistics, far from the others'."""
+    random, c = np.random.default_rng(5), {**cases()[0], "activations": "int16"}
+    folder.mkdir()
+    save_normalised(folder / "m.onnx", random)
+    np.savez(folder / "data.npz", x=random.standard_normal((11, INPUTS)).astype(np.float32), target=random.standard_normal((11, OUTPUTS)).astype(np.float32))
+    start = ["train", "--model", folder / "m.onnx", "--config", config(folder / "c.json", folder / "data.npz", c), "--device", "cpu", "--threads", 1, "--steps", 4,
+             "--set", "train_batch_size=8", "--set", "optimizer.params.lr=0.001"]
+    for half in ([], ["--set", "bf16.enabled=true"]):
+        one = folder / f"one{len(half)}"
+        run(program, *start, *half, "--output", one)
+        for ranks, more in ((2, []), (4, []), (4, ["--set", "zero_optimization.stage=2"]), (4, ["--set", "pipeline.stages=2", "--set", "gradient_accumulation_steps=1"])):
+            out = folder / f"ranks-{len(half)}-{ranks}-{len(more)}"
+            run(program, *start, *half, *more, "--ranks", ranks, "--set", "ztrain.parallel.sync_batch_norm=true", "--output", out)
+            near = 2e-2 if half else 2e-5
+            check(np.allclose(losses_of(out), losses_of(one), rtol=near), f"normalised, {ranks} ranks {more} {half}: losses {losses_of(out)}, one rank {losses_of(one)}")
+            got, wants = (initializers(f / "model.onnx")["h.scale"] for f in (out, one))
+            check(np.isclose(got, wants, rtol=near), f"normalised, {ranks} ranks {more} {half}: scale {got:.6g}, one rank {wants:.6g}")
+        out = folder / f"own-{len(half)}"
+        run(program, *start, *half, "--ranks", 4, "--output", out)
+        got = initializers(out / "model.onnx")["h.scale"] * 65535
+        check(got < 1, f"normalised with a rank's own statistics {half}: the range {got:.3g} is that of normalised rows, not of the running statistics")
 
 
 # ---- the digits ----
@@ -468,6 +492,7 @@ def main():
         else:
             for k in (0, 3, 4):
                 replicas(program, folder / f"replicas-{k}", cases()[k])
+            ranks_without_samples(program, folder / "normalised")
             learns_digits(program, folder, root)
             learns_digits_in_fp16(program, folder, root)
             layouts(program, folder, root)

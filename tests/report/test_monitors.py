@@ -659,6 +659,11 @@ class Flops(Case):
         self.assertIn("flops_profiler.profile_step: step 99 is not among the steps 1 to 6 of this run",
                       self.train({"flops_profiler": {"enabled": True, "profile_step": 99}}))
 
+    def test_step_minus_one_profiles_none(self):
+        said = self.train({"flops_profiler": {"enabled": True, "profile_step": -1}})
+        self.assertNotIn("profile_step", said)
+        self.assertFalse((self.folder / "run/flops.txt").exists())
+
     def test_recomputed_segments_have_times(self):
         said = self.train({"activation_checkpointing": {"profile": True, "number_checkpoints": 2}})
         self.assertRegex(said, r"(?m)^Activation checkpointing: 1 recomputed segments, times of a micro-batch of step 3\n"

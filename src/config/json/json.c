@@ -17,6 +17,7 @@ struct scanner {
     int last_line;    /* where the last value or key ended */
     int depth, values;
     bool broken; /* a value that is none was skipped */
+    int problems;
     const struct zt_config_source *source;
     const char *option;
     struct zt_arena *arena;
@@ -28,7 +29,9 @@ struct place {
     int line, column;
 };
 
+/* The first ZT_JSON_PROBLEMS are all kept, so that a hostile file gives no endless list. */
 static bool complain_at(struct scanner *s, struct place p, const char *what) {
+    s->err->keeps_all = s->problems++ < ZT_JSON_PROBLEMS;
     return zt_fail(s->err, ZT_EXIT_CONFIG, "%s:%d:%d: %s", s->file, p.line, p.column, what);
 }
 
@@ -306,12 +309,22 @@ static bool hint_word(struct scanner *s) {
 }
 
 /* The length of a text without quotes, which ends before a delimiter, a comment or the end of the line, without the
- * spaces behind it. */
+ * spaces behind it. The braces of "${NAME}" belong to it. */
 static size_t word_length(const struct scanner *s) {
     size_t n = 0, length = 0;
-    for (int c; (c = peek(s, n)) >= 0 && !strchr(",]}#\n", c) && !(c == '/' && strchr("/*", peek(s, n + 1))); n++)
+    int open = 0;
+    for (int c; (c = peek(s, n)) >= 0; n++) {
+        if (strchr(open ? "\n" : ",]}#\n", c) || (c == '/' && strchr("/*", peek(s, n + 1))))
+            break;
+        open += c == '{' ? 1 : c == '}' ? -1 : 0;
         length = isspace(c) ? length : n + 1;
+    }
     return length;
+}
+
+/* Whether a text without quotes may begin so: a word, a path, a placeholder ("$NAME", "<name>"). */
+static bool begins_word(int c) {
+    return c > 0 && (isalpha(c) || strchr("_/$<~@", c));
 }
 
 /* Reports a text without quotes. Inside a file it is skipped, so that the next ones are reported too: a template has
@@ -351,9 +364,7 @@ static bool read_word(struct scanner *s, struct zt_json_node *node) {
         return complain(s, "texts take double quotes");
     if (c == ',' || c == ']' || c == '}' || c == ':' || c < 0)
         return expected(s, "a value");
-    if (!isalpha(c) && c != '_')
-        return expected(s, "a value");
-    return skip_word(s, node);
+    return begins_word(c) ? skip_word(s, node) : expected(s, "a value");
 }
 
 /* Reads a key and the colon after it; NULL with an error. */
@@ -520,9 +531,10 @@ struct zt_json_node *zt_json_read(const struct zt_json_text *text, struct zt_are
                          .err = err };
     const int before = err->count;
     struct zt_json_node *root = read_file(&s);
-    if (s.broken)
-        return NULL;
     if (root)
         check_members(&s, root);
+    if (root)
+        root->holes = s.broken;
+    err->keeps_all = false;
     return err->count == before || !text->option ? root : NULL;
 }

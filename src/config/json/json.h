@@ -17,6 +17,7 @@ enum {
     ZT_JSON_VALUES = 100000,      /* most values: a node costs memory, a config has hundreds */
     ZT_JSON_KEY = 128,            /* longest key in bytes */
     ZT_JSON_NUMBER = 60,          /* longest number in bytes */
+    ZT_JSON_PROBLEMS = 100,       /* most problems of a text that are reported one by one */
 };
 
 struct zt_json_text {
@@ -28,8 +29,8 @@ struct zt_json_text {
 };
 
 /* The tree, in the arena. NULL and an error "FILE:LINE:COLUMN: ..." where the text is not JSON. Duplicate keys
- * (comments apart) and numbers that are too large are errors as well, but a file with these still gives a tree, so that
- * the caller can report its other problems. */
+ * (comments apart), numbers that are too large and texts without quotes are errors as well, but a file with these still
+ * gives a tree, so that the caller can report its other problems; `holes` of the root says that values are unknown. */
 struct zt_json_node *zt_json_read(const struct zt_json_text *text, struct zt_arena *arena, struct zt_err *err);
 
 /* Makes a text that is exactly one JSON number ("8", "5e-5") a number; false: the node is something else. */

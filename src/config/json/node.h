@@ -43,6 +43,7 @@ struct zt_json_node {
     const char *not_json; /* --set: why the text is not JSON, "LINE:COLUMN: ...", where it looks like it; NULL: no */
     bool automatic;       /* was "auto": the value is the one that the row states */
     const char *rule;     /* automatic: its rule, where it is not that of the row; listed already */
+    bool holes;           /* a file's root: texts without quotes are null in the tree, as those of a template */
     bool ignored;         /* without effect, and listed as such already */
     struct zt_json_node *parent, *first, *next;
 };

@@ -33,7 +33,7 @@ const struct zt_meaning zt_meanings_tools[] = {
     { "comms_logger.debug", "Adds the name of the caller to each line." },
     { "flops_profiler", "Floating-point operations and times of the modules of a step." },
     { "flops_profiler.enabled", "Profiles a step." },
-    { "flops_profiler.profile_step", "Step that is profiled." },
+    { "flops_profiler.profile_step", "Step that is profiled; -1: none, as in DeepSpeed." },
     { "flops_profiler.module_depth", "Depth of modules in the table; -1 is the deepest." },
     { "flops_profiler.top_modules", "Modules of each depth in the table." },
     { "flops_profiler.detailed", "Prints the tree of modules." },

@@ -359,12 +359,14 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
         !zt_job_infer(job, g, source, request->rows, err))
         return false;
     zt_job_freeze(job, g);
-    if (!zt_job_to_float(job, training_graph, &root, err) || !zt_job_quantize(job, g, request->training, err) ||
-        !zt_job_adapt(job, training_graph, err)) /* a weight that is quantized is changed before */
+    if (!zt_job_to_float(job, training_graph, &root, err))
         return false;
     if (request->weighted && job->loss)
         training_graph->row_weight =
             zt_job_add_input(g, "row weight", ZT_FLOAT, &(struct zt_shape){ 1, { request->rows } });
+    if (!zt_job_quantize(job, training_graph, request->training, err) ||
+        !zt_job_adapt(job, training_graph, err)) /* a weight that is quantized is changed before */
+        return false;
     options.padded = training_graph->row_weight >= 0;
     options.row_weight = training_graph->row_weight;
     if (!zt_pass_train(g, &options, err) || !check_statistics(job, g, err))

@@ -105,6 +105,7 @@ struct inserter {
     int *node_of; /* by file_index; -1: none */
     int most;
     bool training;
+    int row_weight; /* -1: all rows count */
     struct zt_err *err;
 };
 
@@ -167,7 +168,8 @@ static int insert(struct inserter *s, const struct zt_qat_pair *p, int value, in
                                     .initial = p->initial ? p->initial : nothing,
                                     .momentum = (float)c->qat.momentum,
                                     .update = s->training,
-                                    .share = c->data_parallel > 1 };
+                                    .share = c->data_parallel > 1,
+                                    .row_weight = s->row_weight };
     how.type = zt_qat_type(s->job, p, &how.symmetric);
     how.from = zt_qat_moves(p) ? ZT_RANGE_MOVING : zt_qat_learns(s->job, p) ? ZT_SCALE_LEARNED : ZT_RANGE_OF_VALUE;
     if (how.from == ZT_SCALE_LEARNED && !p->initial)
@@ -198,8 +200,9 @@ static bool quantize(struct inserter *s, const struct zt_qat_pair *p) {
     return true;
 }
 
-bool zt_job_quantize(const struct zt_job *job, struct zt_graph *g, bool training, struct zt_err *err) {
-    struct inserter s = { .job = job, .g = g, .training = training, .err = err };
+bool zt_job_quantize(const struct zt_job *job, struct zt_training_graph *to, bool training, struct zt_err *err) {
+    struct zt_graph *g = to->graph;
+    struct inserter s = { .job = job, .g = g, .training = training, .row_weight = to->row_weight, .err = err };
     if (!job->pair_count)
         return true;
     find_nodes(&s);

@@ -50,8 +50,8 @@ struct zt_qat_source zt_qat_source_of(const struct zt_graph *g, int value, int a
  * do not lead to the loss. Adapters of weights in pairs, found before, are marked as formed. Patterns that select
  * nothing, a model whose opset lacks the nodes, and a formed adapter with dropout are errors. */
 bool zt_job_find_pairs(struct zt_job *job, struct zt_graph *g, struct zt_err *err);
-/* Quantizes in a graph in float. */
-bool zt_job_quantize(const struct zt_job *job, struct zt_graph *g, bool training, struct zt_err *err);
+/* Quantizes in a graph in float, whose row weights are known. */
+bool zt_job_quantize(const struct zt_job *job, struct zt_training_graph *to, bool training, struct zt_err *err);
 
 /* Scales and zero points of a pair: `count` numbers each, of which zero points are integers. The caller has room for
  * one, or for one each index of the axis. */

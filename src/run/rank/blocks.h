@@ -138,6 +138,7 @@ struct zt_rank {
     const struct zt_optimizer *row;
     struct zt_random random;
     struct zt_group group; /* the data-parallel group, for kernels that reduce over it */
+    double *group_values;  /* of zt_group's max: ZT_GROUP_VALUES for each rank of the group */
     int64_t first_sample;  /* first sample of the step: index in the epoch */
     int64_t updates;       /* optimizer updates so far */
     double grad_scale;     /* of the current step: clipping factor / loss scale */

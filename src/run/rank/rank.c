@@ -355,8 +355,23 @@ static void make_groups(struct zt_rank *r) {
 }
 
 static bool sum_over_ranks(void *with, double *values, int count, struct zt_err *err) {
-    struct zt_comm *data = with;
+    struct zt_comm *data = ((struct zt_rank *)with)->data;
     return data->api->sum(data, values, count, err);
+}
+
+/* Each rank adds its values to places of its own, which are 0 elsewhere. */
+static bool max_over_ranks(void *with, double *values, int count, struct zt_err *err) {
+    struct zt_rank *r = with;
+    const int size = r->data->size;
+    double *all = r->group_values;
+    memset(all, 0, (size_t)(size * count) * sizeof *all);
+    memcpy(all + r->data->rank * count, values, (size_t)count * sizeof *all);
+    if (!r->data->api->sum(r->data, all, size * count, err))
+        return false;
+    for (int i = 0; i < size * count; i++)
+        if (all[i] > values[i % count] || isnan(all[i]))
+            values[i % count] = all[i];
+    return true;
 }
 
 /* Opens the state of the optimizer step on a device. */
@@ -417,7 +432,8 @@ struct zt_rank *zt_rank_create(const struct zt_rank_plan *plan, struct zt_device
                            .lr_state = zt_lr_state_of(plan->job->config, arena) };
     r->bulk_world = world;
     r->bulk_data = data;
-    r->group = (struct zt_group){ data, sum_over_ranks };
+    r->group = (struct zt_group){ r, sum_over_ranks, max_over_ranks };
+    r->group_values = ZT_NEW_N(arena, double, data->size *ZT_GROUP_VALUES);
     r->feed_bytes = feed_bytes(plan, device);
     r->feed_rows = largest_rows(plan);
     r->random.seed = plan->job->config->parallel.seed_layers ? LAYER_SEED : (uint64_t)plan->job->config->seed;
