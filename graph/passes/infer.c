@@ -149,14 +149,25 @@ static bool settle_varying(struct inference *f, int n, struct zt_err *err) {
     return good;
 }
 
-static bool expand(struct inference *f, int n, struct zt_err *err) {
-    const struct zt_settler settler = { f, infer_nodes, NULL,
-                                        !f->trial ? ZT_IF_ALIKE
-                                        : f->most ? ZT_IF_LEAST
-                                                  : ZT_IF_MOST };
+/* Contents behind a number of iterations that depends on data do not follow from the trial with one less, also where
+ * the largest number gives the same. Nested values have no counterparts there. */
+static void forget_contents(const struct inference *f, int n) {
+    for (int i = 0; i < f->g->nodes[n]->out_count; i++) {
+        struct zt_value *v = zt_out(f->g, n, i);
+        if (v && (f->nested || zt_data_sizes_same_contents(v, f->most->values[v->id])))
+            v->data = NULL;
+    }
+}
+
+/* *unsized: whether a number of iterations depends on data. */
+static bool expand(struct inference *f, int n, bool *unsized, struct zt_err *err) {
+    const enum zt_trial trial = !f->trial ? ZT_TRIAL_NONE : f->most ? ZT_TRIAL_LEAST : ZT_TRIAL_MOST;
+    const struct zt_settler settler = { f, infer_nodes, NULL, trial, unsized };
     f->nested++;
     const bool good = zt_expand(f->g, n, &settler, err);
     f->nested--;
+    if (good && *unsized && f->most)
+        forget_contents(f, n);
     return good;
 }
 
@@ -179,17 +190,18 @@ static bool expand_or_enclose(struct inference *f, int n, struct zt_err *err) {
     const struct zt_size_trial trial = { f, infer_bounds };
     const int nodes = f->g->node_count;
     const double lowered_nodes = f->g->lowered_nodes, lowered_bytes = f->g->lowered_bytes;
-    struct zt_err why = { 0 }, unsized = { 0 };
+    struct zt_err why = { 0 }, in_trial = { 0 };
+    bool unsized = false;
     if (f->nested || f->trial || f->watch || !has_graph(f->g->nodes[n]))
-        return expand(f, n, err);
-    if (expand(f, n, &why))
+        return expand(f, n, &unsized, err);
+    if (expand(f, n, &unsized, &why))
         return true;
     take_back(f->g, n, nodes);
     f->g->lowered_nodes = lowered_nodes;
     f->g->lowered_bytes = lowered_bytes;
-    if (zt_data_sizes_enclose(f->g, n, &trial, &unsized))
+    if (zt_data_sizes_enclose(f->g, n, &trial, &in_trial))
         return true;
-    *err = why;
+    *err = unsized ? in_trial : why;
     return false;
 }
 
