@@ -209,10 +209,10 @@ class SparseAttention(nn.Module):
     def __init__(self):
         super().__init__()
         self.qkv, self.head = nn.Linear(8, 24), nn.Linear(8, 5)
-        self.register_buffer("slope", torch.tensor([0.5, 0.25]).view(2, 1, 1))
+        self.register_buffer("slope", torch.tensor([0.5, 0.25, 0.125, 0.0625]).view(4, 1, 1))
 
     def forward(self, x):
-        q, k, v = (y.unflatten(-1, (2, 4)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        q, k, v = (y.unflatten(-1, (4, 2)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
         at = torch.arange(x.shape[1])
         scores = q @ k.transpose(-1, -2) / 2 - self.slope * (at[:, None] - at).abs()
         kth = scores.topk(3, -1).values[..., -1:]

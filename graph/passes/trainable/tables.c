@@ -187,14 +187,14 @@ bool zt_trainable_is_softmax(const struct zt_value *v) {
 
 bool zt_trainable_is_decimals(const struct zt_value *v) {
     const int64_t count = v->data ? zt_shape_count(&v->shape) : 0;
-    bool whole = true;
+    bool eighths = true;
     for (int64_t i = 0; i < count; i++) {
         const double x = zt_constant_at(v, i);
         if (!(fabs(x) < 10) || fabs(x - round(x * 1000) / 1000) > 1e-7 * fabs(x))
             return false;
-        whole = whole && x == round(x);
+        eighths = eighths && 8 * x == round(8 * x);
     }
-    return !whole && kinds(v, count) > 1;
+    return !eighths && kinds(v, count) > 1;
 }
 
 /* The distance of three neighbours from a line through the outer ones, and how far these are apart. */

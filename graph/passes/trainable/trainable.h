@@ -162,8 +162,8 @@ bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_value
 bool zt_trainable_is_masked(const struct zt_value *v);
 /* Whether the rows or the columns of a matrix are positive and sum to 1, as a softmax leaves them. */
 bool zt_trainable_is_softmax(const struct zt_value *v);
-/* Whether the elements are different numbers below 10 of at most three digits behind the point, not all of them whole:
- * somebody wrote them. */
+/* Whether the elements are different numbers below 10 of at most three digits behind the point, not all of them
+ * multiples of 1/8: somebody wrote them. */
 bool zt_trainable_is_decimals(const struct zt_value *v);
 
 /* The reason why a trainable initializer may be no parameter; NULL: no doubt. Its contents (above), and where the file
