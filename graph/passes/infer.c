@@ -59,6 +59,7 @@ struct inference {
     const struct zt_watch *watch; /* NULL: no callbacks */
     struct zt_folding folding;
     int nested;                  /* expansions that are under way */
+    bool unsized;                /* in one of them a number of iterations depends on data */
     bool trial;                  /* sizes that depend on data are taken to be their bounds (data_sizes.h) */
     const struct zt_graph *most; /* in a trial with one less: the graph of the trial with the bounds; otherwise NULL */
 };
@@ -159,15 +160,17 @@ static void forget_contents(const struct inference *f, int n) {
     }
 }
 
-/* *unsized: whether a number of iterations depends on data. */
-static bool expand(struct inference *f, int n, bool *unsized, struct zt_err *err) {
+static bool expand(struct inference *f, int n, struct zt_err *err) {
     const enum zt_trial trial = !f->trial ? ZT_TRIAL_NONE : f->most ? ZT_TRIAL_LEAST : ZT_TRIAL_MOST;
-    const struct zt_settler settler = { f, infer_nodes, NULL, trial, unsized };
+    const struct zt_settler settler = { f, infer_nodes, NULL, trial, &f->unsized };
+    const bool before = f->unsized;
+    f->unsized = false;
     f->nested++;
     const bool good = zt_expand(f->g, n, &settler, err);
     f->nested--;
-    if (good && *unsized && f->most)
+    if (good && f->unsized && f->most)
         forget_contents(f, n);
+    f->unsized = (f->unsized || before) && (!good || f->nested > 0);
     return good;
 }
 
@@ -191,11 +194,12 @@ static bool expand_or_enclose(struct inference *f, int n, struct zt_err *err) {
     const int nodes = f->g->node_count;
     const double lowered_nodes = f->g->lowered_nodes, lowered_bytes = f->g->lowered_bytes;
     struct zt_err why = { 0 }, in_trial = { 0 };
-    bool unsized = false;
     if (f->nested || f->trial || f->watch || !has_graph(f->g->nodes[n]))
-        return expand(f, n, &unsized, err);
-    if (expand(f, n, &unsized, &why))
+        return expand(f, n, err);
+    if (expand(f, n, &why))
         return true;
+    const bool unsized = f->unsized;
+    f->unsized = false;
     take_back(f->g, n, nodes);
     f->g->lowered_nodes = lowered_nodes;
     f->g->lowered_bytes = lowered_bytes;
