@@ -505,3 +505,15 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
     zt_map_finish(&f.listed);
     zt_map_finish(&f.apart);
 }
+
+void zt_job_find_numbers(struct zt_job *job, const struct zt_texts *numbers) {
+    struct findings f = { .job = job };
+    struct names names = { 0 };
+    for (int i = 0; i < numbers->count; i++)
+        zt_vec_push(&names, zt_arena_strdup(job->arena, numbers->at[i]));
+    if (names.count)
+        find(&f, true,
+             "%s: scales what is summed over the batch by a number that may be the exported batch of %lld (or one "
+             "less), which stays as it is; export with a dynamic batch, or train with this one",
+             listed(&f, &names), (long long)job->fixed_batch);
+}
