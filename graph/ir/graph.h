@@ -83,6 +83,11 @@ enum zt_origin {
     ZT_FROM_OUTSIDE,     /* in a subgraph: a captured value of the outer graph */
 };
 
+/* Bounds of the elements of a value, both included. */
+struct zt_bounds {
+    double low, high;
+};
+
 struct zt_value {
     int id;           /* position in the graph's `values` */
     const char *name; /* unique in the graph */
@@ -105,7 +110,9 @@ struct zt_value {
     const char *const *sources;     /* zt_pass_find_sources(): parameters of the module that the exporter rearranged or
                                        joined into this initializer; ends with NULL; NULL: none is known */
     const struct zt_layout *layout; /* NULL: plain row-major */
-    const struct zt_list *list;     /* of a sequence or optional (list.h); NULL: a tensor, or not known yet */
+    const struct zt_bounds
+        *bounds; /* inputs of graphs inside: bounds of the contents (graph/passes/bounds.h); NULL: none */
+    const struct zt_list *list; /* of a sequence or optional (list.h); NULL: a tensor, or not known yet */
 };
 
 /* Whether the contents are fixed before running. Trained initializers and statistics are not. */

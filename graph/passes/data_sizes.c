@@ -1,6 +1,7 @@
 #include "graph/passes/data_sizes.h"
 
 #include "graph/ir/list.h"
+#include "graph/passes/bounds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -236,6 +237,15 @@ static const void *known_contents(const struct enclosing *e, int value) {
                : NULL;
 }
 
+/* What is known of a number on which a Loop inside may depend; NULL: nothing. */
+static const struct zt_bounds *bounds_of(const struct enclosing *e, int value) {
+    const struct zt_value *v = e->most->values[value];
+    if (zt_shape_count(&v->shape) != 1 || !zt_dtype_in(v->dtype, ZT_ANY_INT | ZT_BIT(ZT_BOOL)))
+        return NULL;
+    const struct zt_bounds bounds = zt_bounds_of(e->most, value);
+    return zt_arena_copy(e->g->arena, &bounds, sizeof bounds);
+}
+
 /* The copy of a value that an enclosed node reads or writes; from outside it is a constant or an input. */
 static int copied(struct enclosing *e, struct zt_graph *to, int value, bool written, int *in) {
     struct zt_value *v = e->g->values[value];
@@ -253,6 +263,7 @@ static int copied(struct enclosing *e, struct zt_graph *to, int value, bool writ
     to->values[id]->origin = contents ? ZT_FROM_CONSTANT : ZT_FROM_INPUT;
     to->values[id]->data = contents;
     if (!contents) {
+        to->values[id]->bounds = bounds_of(e, value);
         in[to->input_count] = value;
         to->inputs[to->input_count++] = id;
     }

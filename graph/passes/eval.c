@@ -1,5 +1,6 @@
 #include "graph/passes/eval.h"
 
+#include "base/align.h"
 #include "base/process_memory.h"
 #include "graph/passes/eval_fast.h"
 #include "graph/passes/lower.h"
@@ -15,6 +16,7 @@ struct zt_eval {
     bool borrows_arena, results_alone, fast;
     void *fast_memory; /* zt_eval_use_fast */
     size_t fast_bytes;
+    struct zt_eval_kept kept; /* zt_eval_keep; without the memory that is taken */
     /* Where values are freed behind their last reader, by value; otherwise NULL: */
     int *last;               /* the last node that reads it, -1: none, INT_MAX: it is a result */
     struct zt_arena **owned; /* its memory */
@@ -59,6 +61,29 @@ void zt_eval_use_fast(struct zt_eval *eval, void *memory, size_t bytes) {
     eval->fast_bytes = bytes;
 }
 
+void zt_eval_keep(struct zt_eval *eval, const struct zt_eval_kept *kept) {
+    eval->kept = *kept;
+}
+
+/* Whether computing the node again takes longer than its results are worth memory: products and convolutions. */
+static bool is_worth_keeping(const struct zt_graph *g, int node) {
+    const double least = 16; /* operations an element */
+    double elements = 1;
+    for (int i = 0; i < g->nodes[node]->out_count; i++)
+        elements += zt_out(g, node, i) ? (double)zt_shape_count(&zt_out(g, node, i)->shape) : 0;
+    return zt_op_flops(g, node) >= least * elements;
+}
+
+size_t zt_eval_kept_bytes(const struct zt_graph *g, int last, size_t limit) {
+    size_t left = limit;
+    for (int n = 0; n < last; n++)
+        for (int i = 0; !zt_op_expands(g, n) && is_worth_keeping(g, n) && i < g->nodes[n]->out_count; i++) {
+            const size_t room = zt_out(g, n, i) ? zt_align_64((size_t)zt_value_bytes(zt_out(g, n, i))) : 0;
+            left -= room <= left ? room : 0;
+        }
+    return limit - left;
+}
+
 void zt_eval_feed(struct zt_eval *eval, int value, const struct zt_tensor *tensor) {
     struct zt_value *v = eval->g->values[value];
     v->dtype = tensor->dtype;
@@ -79,6 +104,17 @@ static bool fits_machine(const struct zt_eval *eval, double own) {
     return memory == 0 || (double)bytes_of(eval) + own < (double)memory;
 }
 
+/* Memory of a value among those that are kept; NULL: it does not fit. */
+static void *take_kept(struct zt_eval *eval, size_t bytes) {
+    const size_t room = zt_align_64(bytes);
+    char *at = eval->kept.at;
+    if (!room || room > eval->kept.bytes)
+        return NULL;
+    eval->kept.at = at + room;
+    eval->kept.bytes -= room;
+    return at;
+}
+
 /* Memory of a value: of its own where values are freed before the end. */
 static void *take(struct zt_eval *eval, int value, size_t bytes) {
     if (!eval->last)
@@ -97,8 +133,11 @@ static void give_back(struct zt_eval *eval, int value) {
     eval->g->values[value]->data = NULL;
 }
 
-static bool allocate_outputs(struct zt_eval *eval, int node, struct zt_err *err) {
+/* *kept: whether all of them that have elements are among what is kept. */
+static bool allocate_outputs(struct zt_eval *eval, int node, bool *kept, struct zt_err *err) {
     struct zt_graph *g = eval->g;
+    *kept = eval->kept.bytes > 0 && is_worth_keeping(g, node);
+    const bool keeps = *kept;
     for (int i = 0; i < g->nodes[node]->out_count; i++) {
         struct zt_value *v = zt_out(g, node, i);
         if (!v)
@@ -112,7 +151,10 @@ static bool allocate_outputs(struct zt_eval *eval, int node, struct zt_err *err)
                 "output \"%s\" has shape %s, which is too large for this machine beside %.3g GB of other "
                 "values",
                 v->name, zt_shape_text(&v->shape, text), 1e-9 * (double)bytes_of(eval));
-        v->data = take(eval, v->id, (size_t)count * each);
+        v->data = keeps ? take_kept(eval, (size_t)count * each) : NULL;
+        *kept &= v->data || !count;
+        if (!v->data)
+            v->data = take(eval, v->id, (size_t)count * each);
     }
     return true;
 }
@@ -191,8 +233,11 @@ static bool fits_twice(const struct zt_eval *eval, int node) {
 }
 
 static bool run_node(struct zt_eval *eval, int node, struct zt_err *err) {
-    if (!zt_op_infer(eval->g, node, err) || !allocate_outputs(eval, node, err))
+    bool kept;
+    if (!zt_op_infer(eval->g, node, err) || !allocate_outputs(eval, node, &kept, err))
         return false;
+    if (kept && eval->kept.filled)
+        return true;
     if (eval->fast && zt_eval_is_fast(eval->g, node) && fits_twice(eval, node))
         return zt_eval_fast_node(
             eval->g, node, &(struct zt_eval_fast){ eval->random, eval->threads, eval->fast_memory, eval->fast_bytes },

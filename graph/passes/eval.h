@@ -22,6 +22,16 @@ struct zt_eval_room {
 };
 bool zt_eval_measure(struct zt_graph *g, int threads, struct zt_eval_room *room,
                      struct zt_err *err); /* g is inferred */
+/* Memory in which results of products stay for a second run of the same nodes with the same inputs. */
+struct zt_eval_kept {
+    void *at;     /* aligned to 64 */
+    size_t bytes; /* results are placed in their order, each where it still fits */
+    bool filled;  /* by an earlier run: nodes all of whose results are there do not run again */
+};
+/* From now on, until it is called with bytes 0. */
+void zt_eval_keep(struct zt_eval *eval, const struct zt_eval_kept *kept);
+/* The bytes that results of nodes 0..last-1 of an inferred graph take in such a memory of `limit` bytes. */
+size_t zt_eval_kept_bytes(const struct zt_graph *g, int last, size_t limit);
 /* Keeps only results: the nodes that a Loop's iterations run need not stay in the graph, and in graphs without
  * subgraphs, sequences and optionals a value's memory is freed when its last reader has run. */
 void zt_eval_results_alone(struct zt_eval *eval);

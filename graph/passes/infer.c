@@ -59,6 +59,7 @@ struct inference {
     const struct zt_watch *watch; /* NULL: no callbacks */
     struct zt_folding folding;
     int nested;                  /* expansions that are under way */
+    bool unsized;                /* in one of them a number of iterations depends on data */
     bool trial;                  /* sizes that depend on data are taken to be their bounds (data_sizes.h) */
     const struct zt_graph *most; /* in a trial with one less: the graph of the trial with the bounds; otherwise NULL */
 };
@@ -149,14 +150,27 @@ static bool settle_varying(struct inference *f, int n, struct zt_err *err) {
     return good;
 }
 
+/* Contents behind a number of iterations that depends on data do not follow from the trial with one less, also where
+ * the largest number gives the same. Nested values have no counterparts there. */
+static void forget_contents(const struct inference *f, int n) {
+    for (int i = 0; i < f->g->nodes[n]->out_count; i++) {
+        struct zt_value *v = zt_out(f->g, n, i);
+        if (v && (f->nested || zt_data_sizes_same_contents(v, f->most->values[v->id])))
+            v->data = NULL;
+    }
+}
+
 static bool expand(struct inference *f, int n, struct zt_err *err) {
-    const struct zt_settler settler = { f, infer_nodes, NULL,
-                                        !f->trial ? ZT_IF_ALIKE
-                                        : f->most ? ZT_IF_LEAST
-                                                  : ZT_IF_MOST };
+    const enum zt_trial trial = !f->trial ? ZT_TRIAL_NONE : f->most ? ZT_TRIAL_LEAST : ZT_TRIAL_MOST;
+    const struct zt_settler settler = { f, infer_nodes, NULL, trial, &f->unsized };
+    const bool before = f->unsized;
+    f->unsized = false;
     f->nested++;
     const bool good = zt_expand(f->g, n, &settler, err);
     f->nested--;
+    if (good && f->unsized && f->most)
+        forget_contents(f, n);
+    f->unsized = (f->unsized || before) && (!good || f->nested > 0);
     return good;
 }
 
@@ -179,17 +193,19 @@ static bool expand_or_enclose(struct inference *f, int n, struct zt_err *err) {
     const struct zt_size_trial trial = { f, infer_bounds };
     const int nodes = f->g->node_count;
     const double lowered_nodes = f->g->lowered_nodes, lowered_bytes = f->g->lowered_bytes;
-    struct zt_err why = { 0 }, unsized = { 0 };
+    struct zt_err why = { 0 }, in_trial = { 0 };
     if (f->nested || f->trial || f->watch || !has_graph(f->g->nodes[n]))
         return expand(f, n, err);
     if (expand(f, n, &why))
         return true;
+    const bool unsized = f->unsized;
+    f->unsized = false;
     take_back(f->g, n, nodes);
     f->g->lowered_nodes = lowered_nodes;
     f->g->lowered_bytes = lowered_bytes;
-    if (zt_data_sizes_enclose(f->g, n, &trial, &unsized))
+    if (zt_data_sizes_enclose(f->g, n, &trial, &in_trial))
         return true;
-    *err = why;
+    *err = unsized ? in_trial : why;
     return false;
 }
 

@@ -29,9 +29,10 @@ bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, st
 
 /* ---- expansion of nodes with subgraphs ---- */
 
-/* What becomes of an If whose condition depends on data and whose branches give other sizes. In a trial of sizes
- * (data_sizes.h) it is the branch that gives the most or the least elements. */
-enum zt_if_sizes { ZT_IF_ALIKE, ZT_IF_MOST, ZT_IF_LEAST }; /* ZT_IF_ALIKE: it is refused */
+/* What becomes of an If whose condition depends on data and whose branches give other sizes, and of a Loop whose number
+ * of iterations depends on data. In a trial of sizes (data_sizes.h) it is the branch that gives the most or the least
+ * elements, and the largest or smallest number of iterations. */
+enum zt_trial { ZT_TRIAL_NONE, ZT_TRIAL_MOST, ZT_TRIAL_LEAST }; /* ZT_TRIAL_NONE: it is refused */
 
 /* Processes the nodes that one call of an `expand` hook has appended. */
 struct zt_settler {
@@ -41,7 +42,8 @@ struct zt_settler {
     /* Runs a separate graph eagerly: its values without a producer have data, its results are allocated in its arena.
      * NULL: not available (inference, and eager runs that must record their nodes). */
     bool (*run)(void *with, struct zt_graph *g, struct zt_err *err);
-    enum zt_if_sizes if_sizes;
+    enum zt_trial trial;
+    bool *unsized; /* set where a number of iterations depends on data; NULL: not wanted */
 };
 
 /* The expansion of one node. The row's `expand` hook is called until it sets `done`; after each call the appended nodes

@@ -432,12 +432,21 @@ static bool depends_on_data(struct zt_graph *g, int node) {
     return op->bound && !zt_op_infer(g, node, &ignored) && op->bound(g, node, false, &ignored);
 }
 
+/* Whether a node holds a graph: a Loop may run as often as data say. */
+static bool holds_graphs(const struct zt_graph *g) {
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; i < g->nodes[n]->attr_count; i++)
+            if (g->nodes[n]->attr[i].graph)
+                return true;
+    return false;
+}
+
 /* Tries with the edits there are; where that fails, what might mend it. */
 static bool attempt(struct rebind *r, const struct zt_graph *g, struct candidates *to, struct zt_err *err) {
     struct zt_graph *copy = zt_graph_clone(g);
     bool ok = infer(r, copy, err);
     to->list.count = 0;
-    r->varies |= !ok && !r->bounds && r->steps && depends_on_data(copy, r->at);
+    r->varies |= !ok && !r->bounds && r->steps && (depends_on_data(copy, r->at) || holds_graphs(g));
     if (!ok)
         find_candidates(r, copy, to);
     zt_graph_destroy(copy);

@@ -9,6 +9,7 @@
  *
  * Loop and Scan give v at the end, and all s stacked; x are cut along an axis. */
 #include "graph/passes/lower.h"
+#include "graph/passes/bounds.h"
 #include "ops/control/if.h"
 #include "ops/control/loop.h"
 #include "ops/kernel/shape.h"
@@ -195,15 +196,61 @@ static bool condition_stays(const struct zt_expansion *x, const struct zt_graph 
            (known.data && zt_shape_count(&known.shape) == 1 && zt_load_int(known.dtype, known.data, 0));
 }
 
+static bool fail_unbounded(const struct zt_expansion *x, struct zt_err *err) {
+    return zt_node_fail(x->g, x->node, err,
+                        "its number of iterations depends on data, and nothing in the graph bounds it to %d or "
+                        "less: not supported in training",
+                        ZT_LOOP_BOUND) ||
+           zt_hint(err, "bound it in the network: while bool(..) and n < 20, or range(min(n, 20))");
+}
+
+/* Whether a number of which iterations depend follows from data. Outside of trials known_number() then refuses it. */
+static bool is_unsized(const struct zt_expansion *x, int value) {
+    const struct zt_value *v = x->g->values[value];
+    const bool unsized = !v->data && zt_shape_count(&v->shape) == 1;
+    if (unsized && x->settler->unsized)
+        *x->settler->unsized = true;
+    return unsized && x->settler->trial != ZT_TRIAL_NONE;
+}
+
+/* The trip count. In a trial of sizes with less that is 1 or more where it can be 2, so that results of an iteration
+ * have shapes. */
+static bool trip_count(const struct zt_expansion *x, int64_t *trips, struct zt_err *err) {
+    const int value = x->g->nodes[x->node]->in[0];
+    *trips = INT64_MAX;
+    if (value < 0)
+        return true;
+    if (!is_unsized(x, value))
+        return known_number(x, value, trips, "trip count", err);
+    const struct zt_bounds bounds = zt_bounds_of(x->g, value);
+    const int64_t most = bounds.high < (double)INT_MAX ? (int64_t)bounds.high : INT64_MAX;
+    const int64_t least = bounds.low >= 1 && bounds.low < (double)INT_MAX ? (int64_t)bounds.low : most > 1;
+    *trips = x->settler->trial == ZT_TRIAL_MOST ? most : least;
+    return true;
+}
+
+/* Whether the condition (-1: none) holds; in a trial whether it can, in that with less, behind iteration 0, must. */
+static bool condition_holds(const struct zt_expansion *x, int condition, int64_t *holds, struct zt_err *err) {
+    *holds = 1;
+    if (condition < 0)
+        return true;
+    if (!is_unsized(x, condition))
+        return known_number(x, condition, holds, "condition", err);
+    const struct zt_bounds bounds = zt_bounds_of(x->g, condition);
+    const bool can = bounds.low != 0 || bounds.high != 0, must = bounds.low > 0;
+    *holds = x->step == 0 || x->settler->trial == ZT_TRIAL_MOST ? can : must;
+    return true;
+}
+
 /* Returns the number of iterations if it is known before the first, else -1. */
 static bool count_iterations(struct zt_expansion *x, const struct loop *l, int64_t *iterations, struct zt_err *err) {
     const struct zt_node *n = x->g->nodes[x->node];
-    int64_t go = 1;
-    *iterations = INT64_MAX;
-    if ((n->in[0] >= 0 && !known_number(x, n->in[0], iterations, "trip count", err)) ||
-        (n->in[1] >= 0 && !known_number(x, n->in[1], &go, "condition", err)))
+    int64_t go;
+    if (!trip_count(x, iterations, err) || !condition_holds(x, n->in[1], &go, err))
         return false;
     *iterations = !go || *iterations < 0 ? 0 : condition_stays(x, l->body) ? *iterations : -1;
+    if (*iterations == INT64_MAX && n->in[0] >= 0 && !x->g->values[n->in[0]]->data)
+        return fail_unbounded(x, err);
     return n->in[0] >= 0 || *iterations != INT64_MAX ||
            zt_node_fail(x->g, x->node, err, "it does not end: it has no trip count, and its condition stays true");
 }
@@ -230,13 +277,12 @@ static bool loop_begin(struct zt_expansion *x, const struct loop *l, struct zt_e
 }
 
 static bool loop_goes_on(struct zt_expansion *x, bool *goes_on, struct zt_err *err) {
-    int trips = x->g->nodes[x->node]->in[0], condition = x->values.at[0];
-    int64_t limit = INT64_MAX, go = 1;
-    if ((trips >= 0 && !known_number(x, trips, &limit, "trip count", err)) ||
-        (condition >= 0 && !known_number(x, condition, &go, "condition", err)))
+    int64_t limit, go;
+    if (!trip_count(x, &limit, err) || !condition_holds(x, x->values.at[0], &go, err))
         return false;
     *goes_on = x->step < limit && go;
-    return true;
+    const bool bounded = x->settler->trial == ZT_TRIAL_NONE || limit <= ZT_LOOP_BOUND || x->step < ZT_LOOP_BOUND;
+    return !*goes_on || bounded || fail_unbounded(x, err);
 }
 
 static bool loop_iteration(struct zt_expansion *x, const struct loop *l, struct zt_err *err) {

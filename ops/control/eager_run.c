@@ -1,7 +1,10 @@
 /* Parts of a training graph in which sizes depend on data (graph/passes/data_sizes.h), run node by node.
  *
- *     ztrain.EagerRun(x..) -> y..                    y = body(x), shapes inferred as it goes
- *     ztrain.EagerRunGrad(x.., dy..) -> dx..         body(x) once more, then what autograd makes of it for these sizes
+ *     ztrain.EagerRun(x..) -> y.., kept              y = body(x), shapes inferred as it goes
+ *     ztrain.EagerRunGrad(x.., kept, dy..) -> dx..   body(x) once more, then what autograd makes of it for these sizes
+ *
+ * kept, of the training form, holds values of the body one behind the other, as many as fit: the second time these are
+ * read, and only the others are computed.
  *
  * The body is a graph whose inputs are the node's and whose outputs have the shapes that are planned; between them
  * sizes change from step to step. Nodes of it with much work run on the CPU's fast kernels, all others on the reference
@@ -11,6 +14,7 @@
 #include "graph/passes/infer.h"
 #include "ops/control/body.h"
 #include "ops/kernel/shape.h"
+#include "ops/kernel/training_form.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -18,6 +22,11 @@
 
 static const struct zt_graph *body_of(const struct zt_node *n) {
     return zt_node_attr(n, "body")->graph;
+}
+
+/* The size of the last output, 0: the node has none. */
+static int64_t kept_bytes(const struct zt_node *n) {
+    return zt_attr_int(n, "kept", 0);
 }
 
 /* ---- shape rules ---- */
@@ -33,8 +42,11 @@ static bool check_inputs(const struct zt_graph *g, int node, const struct zt_gra
 
 static bool run_infer(struct zt_graph *g, int node, struct zt_err *err) {
     const struct zt_graph *body = body_of(g->nodes[node]);
-    if (g->nodes[node]->in_count != body->input_count || g->nodes[node]->out_count != body->output_count)
+    const int64_t kept = kept_bytes(g->nodes[node]);
+    if (g->nodes[node]->in_count != body->input_count || g->nodes[node]->out_count != body->output_count + (kept > 0))
         return zt_node_fail(g, node, err, "has other inputs and outputs than its body");
+    if (kept)
+        zt_set_out(g, node, body->output_count, ZT_UINT8, &(struct zt_shape){ 1, { kept } });
     for (int i = 0; i < body->output_count; i++) {
         const struct zt_value *v = body->values[body->outputs[i]];
         zt_set_out(g, node, i, v->dtype, &v->shape);
@@ -86,15 +98,15 @@ static bool bound_body(struct zt_graph *g, struct zt_err *err) {
     return zt_graph_index(g, err) && zt_pass_infer_bounds(g, 0, NULL, ZT_BODY_FOLD, err);
 }
 
-/* Infers the body, and what the gradient of node n needs, for the largest sizes. */
-static bool bound_run(struct zt_graph *g, const struct zt_node *n, struct zt_err *err) {
+/* Infers the body, and what the gradient of node n needs, for the largest sizes. *forward: the nodes of the body. */
+static bool bound_run(struct zt_graph *g, const struct zt_node *n, int *forward, struct zt_err *err) {
     if (!bound_body(g, err) || !zt_graph_sort(g, err))
         return false;
+    *forward = g->node_count;
     if (!zt_node_attr(n, "given"))
         return true;
-    const int forward = g->node_count;
     int *grads = ZT_NEW_N(g->arena, int, n->out_count + 1);
-    return build_back(g, n, add_given(g, n), grads, err) && zt_pass_infer_bounds(g, forward, NULL, ZT_BODY_FOLD, err);
+    return build_back(g, n, add_given(g, n), grads, err) && zt_pass_infer_bounds(g, *forward, NULL, ZT_BODY_FOLD, err);
 }
 
 /* ---- training form ---- */
@@ -119,7 +131,7 @@ static bool train_nodes(struct zt_graph *to, const struct zt_graph *most, const 
 }
 
 /* Dropout drops; all other nodes of a body run in their plain forms, whose gradients compute what they need. */
-static bool run_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
+static bool train_body(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
     const struct zt_graph *body = body_of(g->nodes[node]);
     bool any = false;
     for (int n = 0; n < body->node_count; n++)
@@ -134,6 +146,34 @@ static bool run_train(struct zt_graph *g, int node, const struct zt_train_option
     return good;
 }
 
+static int64_t tensor_bytes(const struct zt_graph *g, const struct zt_node *n) {
+    int64_t bytes = 0;
+    for (int i = 0; i < n->in_count; i++)
+        bytes += n->in[i] >= 0 ? zt_value_bytes(g->values[n->in[i]]) : 0;
+    for (int i = 0; i < n->out_count; i++)
+        bytes += n->out[i] >= 0 ? zt_value_bytes(g->values[n->out[i]]) : 0;
+    return bytes;
+}
+
+/* Adds the output in which values stay for the gradient: all that there can be, at most as many bytes as the node reads
+ * and gives. That bounds what the plan grows by, also where each of many nodes could take everything. */
+static bool keep_values(struct zt_graph *g, int node, struct zt_err *err) {
+    struct zt_graph *most = zt_graph_clone(body_of(g->nodes[node]));
+    const int64_t limit = tensor_bytes(g, g->nodes[node]);
+    const bool good = bound_body(most, err) && zt_graph_sort(most, err);
+    const int64_t bytes = good ? (int64_t)zt_eval_kept_bytes(most, most->node_count, (size_t)limit) : 0;
+    zt_graph_destroy(most);
+    if (!good || !bytes)
+        return good;
+    zt_node_set_attr(g, node, &(struct zt_attr){ .name = "kept", .type = ZT_ATTR_INT, .i = bytes });
+    return zt_train_rewrite(g, node, g->nodes[node]->op, g->nodes[node]->out_count + 1, err);
+}
+
+static bool run_train(struct zt_graph *g, int node, const struct zt_train_options *options, struct zt_err *err) {
+    return train_body(g, node, options, err) &&
+           (options->evaluation || kept_bytes(g->nodes[node]) || keep_values(g, node, err));
+}
+
 /* ---- memory ---- */
 
 /* What a prepared node keeps: how its workspace is shared out. */
@@ -143,10 +183,13 @@ struct plan {
 };
 
 static bool prepare(struct zt_prepare *p, struct zt_err *err) {
-    struct zt_graph *g = zt_graph_clone(body_of(p->graph->nodes[p->node]));
+    const struct zt_node *n = p->graph->nodes[p->node];
+    struct zt_graph *g = zt_graph_clone(body_of(n));
     struct plan *plan = p->state = zt_calloc(1, sizeof *plan);
-    const bool good = bound_run(g, p->graph->nodes[p->node], err) && zt_eval_measure(g, p->threads, &plan->room, err);
-    plan->room.arena = zt_arena_object(plan->room.arena + zt_arena_bytes(g->arena));
+    int forward = 0;
+    const bool good = bound_run(g, n, &forward, err) && zt_eval_measure(g, p->threads, &plan->room, err);
+    const size_t kept = zt_eval_kept_bytes(g, forward, (size_t)kept_bytes(n));
+    plan->room.arena = zt_arena_object(plan->room.arena - kept + zt_arena_bytes(g->arena));
     p->workspace_bytes = plan->room.arena;
     zt_graph_destroy(g);
     return good;
@@ -179,8 +222,8 @@ static void finish(struct running *r) {
     zt_arena_destroy(r->arena);
 }
 
-/* Runs the body; its outputs must have the shapes that are planned. */
-static bool start(const struct zt_call *call, struct running *r, struct zt_err *err) {
+/* Runs the body; its outputs must have the shapes that are planned. kept: of the node, NULL: nothing is. */
+static bool start(const struct zt_call *call, const struct zt_eval_kept *kept, struct running *r, struct zt_err *err) {
     const struct zt_graph *body = body_of(call->node);
     const struct plan *plan = call->state;
     char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
@@ -190,11 +233,13 @@ static bool start(const struct zt_call *call, struct running *r, struct zt_err *
     r->eval = zt_eval_create_within(r->g, call->random, call->threads);
     if (plan->fast)
         zt_eval_use_fast(r->eval, (char *)call->workspace + plan->room.arena, plan->room.fast);
+    zt_eval_keep(r->eval, kept);
     for (int i = 0; i < body->input_count; i++)
         zt_eval_feed(r->eval, r->g->inputs[i],
                      &(struct zt_tensor){ call->in[i].dtype, call->in[i].shape, call->in[i].data });
     if (!zt_graph_index(r->g, err) || !zt_eval_run(r->eval, 0, r->g->node_count, err))
         return false;
+    zt_eval_keep(r->eval, &(struct zt_eval_kept){ 0 });
     r->forward = r->g->node_count;
     for (int i = 0; i < body->output_count; i++) {
         const struct zt_value *v = r->g->values[r->g->outputs[i]], *planned = body->values[body->outputs[i]];
@@ -213,10 +258,16 @@ static void copy_out(const struct zt_call *call, int out, const struct zt_value 
         memset(call->out[out].data, 0, bytes);
 }
 
+static size_t kept_size(const struct zt_view *kept) {
+    return kept && kept->data ? (size_t)zt_shape_count(&kept->shape) : 0;
+}
+
 static bool run(const struct zt_call *call, struct zt_err *err) {
     struct running r;
-    const bool good = start(call, &r, err);
-    for (int i = 0; good && i < call->out_count; i++)
+    const int outputs = body_of(call->node)->output_count;
+    const struct zt_view *kept = outputs < call->out_count ? &call->out[outputs] : NULL;
+    const bool good = start(call, &(struct zt_eval_kept){ kept ? kept->data : NULL, kept_size(kept), false }, &r, err);
+    for (int i = 0; good && i < outputs; i++)
         copy_out(call, i, r.g->values[r.g->outputs[i]]);
     finish(&r);
     return good;
@@ -224,9 +275,9 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
 
 /* Appends the backward nodes for the sizes of this run, and runs them. */
 static bool differentiate(const struct zt_call *call, struct running *r, int *grads, struct zt_err *err) {
-    const int *dy = add_given(r->g, call->node);
-    for (int k = 0; k < call->in_count - r->g->input_count; k++)
-        r->g->values[dy[k]]->data = call->in[r->g->input_count + k].data;
+    const int *dy = add_given(r->g, call->node), first = r->g->input_count + (kept_bytes(call->node) > 0);
+    for (int k = 0; k < call->in_count - first; k++)
+        r->g->values[dy[k]]->data = call->in[first + k].data;
     return build_back(r->g, call->node, dy, grads, err) && zt_eval_run(r->eval, r->forward, r->g->node_count, err);
 }
 
@@ -234,7 +285,9 @@ static bool differentiate(const struct zt_call *call, struct running *r, int *gr
 static bool run_back(const struct zt_call *call, struct zt_err *err) {
     struct running r;
     int *grads = zt_calloc((size_t)call->out_count + 1, sizeof *grads);
-    const bool good = start(call, &r, err) && differentiate(call, &r, grads, err);
+    const struct zt_view *kept = kept_bytes(call->node) ? &call->in[body_of(call->node)->input_count] : NULL;
+    const struct zt_eval_kept from = { kept ? (void *)kept->data : NULL, kept_size(kept), true };
+    const bool good = start(call, &from, &r, err) && differentiate(call, &r, grads, err);
     for (int k = 0; good && k < call->out_count; k++)
         copy_out(call, k, grads[k] < 0 ? NULL : r.g->values[grads[k]]);
     finish(&r);
@@ -250,11 +303,14 @@ static bool run_grad(struct zt_grad *b, int node, struct zt_err *err) {
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int *in = ZT_NEW_N(arena, int, n->in_count + n->out_count + 1), *out = ZT_NEW_N(arena, int, n->in_count + 1);
     int64_t *given = ZT_NEW_N(arena, int64_t, n->out_count + 1), *wanted = ZT_NEW_N(arena, int64_t, n->in_count + 1);
-    int given_count = 0, wanted_count = 0;
+    const int outputs = body_of(n)->output_count;
+    int given_count = 0, wanted_count = 0, in_count = n->in_count;
     memcpy(in, n->in, (size_t)n->in_count * sizeof *in);
-    for (int i = 0; i < n->out_count; i++)
+    if (outputs < n->out_count)
+        in[in_count++] = n->out[outputs];
+    for (int i = 0; i < outputs; i++)
         if (zt_grad_out(b, node, i) >= 0) {
-            in[n->in_count + given_count] = zt_grad_out(b, node, i);
+            in[in_count++] = zt_grad_out(b, node, i);
             given[given_count++] = i;
         }
     for (int i = 0; i < n->in_count; i++)
@@ -266,8 +322,7 @@ static bool run_grad(struct zt_grad *b, int node, struct zt_err *err) {
     };
     if (!wanted_count)
         return true;
-    zt_emit_node(b, &(struct zt_emission){ "EagerRunGrad", "ztrain", in, n->in_count + given_count, n, attrs, 2 }, out,
-                 wanted_count);
+    zt_emit_node(b, &(struct zt_emission){ "EagerRunGrad", "ztrain", in, in_count, n, attrs, 2 }, out, wanted_count);
     for (int k = 0; k < wanted_count; k++)
         zt_grad_give(b, node, (int)wanted[k], out[k]);
     return true;
@@ -283,10 +338,12 @@ static double flops(const struct zt_graph *g, int node) {
     return sum;
 }
 
-static const struct zt_attr_spec run_attrs[] = { { "body", ZT_ATTR_GRAPH, true }, { 0 } };
-static const struct zt_attr_spec grad_attrs[] = {
-    { "body", ZT_ATTR_GRAPH, true }, { "given", ZT_ATTR_INTS, true }, { "wanted", ZT_ATTR_INTS, true }, { 0 }
-};
+static const struct zt_attr_spec run_attrs[] = { { "body", ZT_ATTR_GRAPH, true }, { "kept", ZT_ATTR_INT }, { 0 } };
+static const struct zt_attr_spec grad_attrs[] = { { "body", ZT_ATTR_GRAPH, true },
+                                                  { "kept", ZT_ATTR_INT },
+                                                  { "given", ZT_ATTR_INTS, true },
+                                                  { "wanted", ZT_ATTR_INTS, true },
+                                                  { 0 } };
 
 const struct zt_op zt_op_eager_run = {
     .name = "EagerRun",

@@ -34,7 +34,7 @@ static bool check_alike(const struct zt_expansion *x, const struct zt_graph *con
         const struct zt_value *b = branch[ZT_ELSE]->values[branch[ZT_ELSE]->outputs[i]];
         char s[ZT_SHAPE_TEXT], t[ZT_SHAPE_TEXT];
         *alike &= zt_shape_equal(&a->shape, &b->shape);
-        if (a->dtype != b->dtype || (!*alike && x->settler->if_sizes == ZT_IF_ALIKE))
+        if (a->dtype != b->dtype || (!*alike && x->settler->trial == ZT_TRIAL_NONE))
             return zt_node_fail(x->g, x->node, err,
                                 "its condition depends on data, and its output %d is %s%s in then_branch, %s%s in "
                                 "else_branch",
@@ -97,5 +97,5 @@ bool zt_if_run(struct zt_expansion *x, struct zt_err *err) {
     if (alike)
         return emit(x, branch, captured, err);
     const bool then_more = elements(branch[ZT_THEN]) >= elements(branch[ZT_ELSE]);
-    return zt_if_take(x, names[then_more == (x->settler->if_sizes == ZT_IF_MOST) ? ZT_THEN : ZT_ELSE], err);
+    return zt_if_take(x, names[then_more == (x->settler->trial == ZT_TRIAL_MOST) ? ZT_THEN : ZT_ELSE], err);
 }

@@ -13,8 +13,9 @@
 #include "ops/control/loop_attributes.h"
 
 /* Limits in nodes times iterations, nested loops included: the most that one loop may run, and the least that runs as a
- * loop. Smaller loops are copied out, so that all passes see their nodes. */
-enum { ZT_LOOP_RUNS = 1 << 23, ZT_LOOP_WRITTEN = 4096 };
+ * loop. Smaller loops are copied out, so that all passes see their nodes. ZT_LOOP_BOUND: the most iterations, where
+ * data say how many there are. */
+enum { ZT_LOOP_RUNS = 1 << 23, ZT_LOOP_WRITTEN = 4096, ZT_LOOP_BOUND = 4096 };
 
 /* A loop, in values of the graph that holds it. */
 struct zt_loop {

@@ -141,6 +141,23 @@ class Ties(test_jobs.Job):
         self.train({"tie": [["d", "d"]], "loss": {"logits": "scores"}}, code=2, says=["ztrain.tie[0]"])
 
 
+class Numbers(test_jobs.Job):
+    """A loss of the mean over a batch of 4, as a sum and a quotient: by 4, by one less, of another number, and with a free batch."""
+
+    def warned(self, batch, divisor):
+        nodes = [node("MatMul", ["x", "w"], ["h"]), node("ReduceSum", ["h", "axis"], ["sum"]) + attribute("keepdims", 0), node("Div", ["sum", "divisor"], ["mean"]), node("Mul", ["mean", "mean"], ["square"]),
+                 node("ReduceSum", ["square"], ["loss"]) + attribute("keepdims", 0)]
+        self.data(target=None)
+        self.write("m.onnx", model(nodes, [value_info("x", [batch, 2])], [value_info("loss", [])],
+                                   [tensor([2, 3], W, FLOAT, "w"), tensor([1], [0], INT64, "axis"), tensor([], [divisor], FLOAT, "divisor")]))
+        words = "by a number that may be the exported batch of 4 (or one less), which stays as it is"
+        return words in self.train({"loss": {"type": "output", "output": "loss"}}, train_batch_size=6).stderr
+
+    def test_a_number_that_may_be_the_exported_batch_is_told_at_another_batch(self):
+        for batch, divisor, told in [(4, 4.0, True), (4, 3.0, True), (4, 5.0, False), (6, 6.0, False), ("n", 4.0, False)]:
+            self.assertEqual(self.warned(batch, divisor), told, (batch, divisor))
+
+
 class Computed(test_jobs.Job):
     """What TorchScript's exporter folded into the weight of a product."""
 

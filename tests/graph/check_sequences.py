@@ -183,6 +183,29 @@ TRAINED = {
             { r = SequenceAt(t, i)  k = ReduceMean<keepdims = 0>(r)  d = Greater(k, limit)
               u = If(d) <then_branch = p () => (pp) { pp = Concat<axis = 0>(v, r) }, else_branch = q () => (qq) { qq = Identity(v) }> }>
           z = ReduceSumSquare<keepdims = 0>(rows)  y = Mul(h, z) }""", ROW, {"w": (3,)}, ["EagerRun"]),
+    "a Loop that data halt, at most 6 times": ("""
+        m (double[n,3] x) => (double[n,3] y) { h = MatMul(x, w)  limit = Constant<value = double {1.5}>()  six = Constant<value_int = 6>()
+          one = Constant<value_int = 1>()  zero = Constant<value_int = 0>()  m = ReduceMax<keepdims = 0>(h)  c = Less(m, limit)
+          y, k = Loop(, c, h, zero) <body = b (int64 i, bool c1, double[n,3] v, int64 k) => (go, u, k1)
+            { r = Mul(v, g)  t = Sin(r)  u = Add(v, t)  k1 = Add(k, one)  top = ReduceMax<keepdims = 0>(u)  low = Less(top, limit)
+              more = Less(k1, six)  go = And(low, more) }> }""", ROW, {"w": (3, 3), "g": (3,)}, ["EagerRun", "EagerRunGrad"]),
+    "a Loop as long as data say, of which each state is stacked": ("""
+        m (double[n,3] x) => (double[n,3] y) { h = Mul(x, w)  k = ReduceMax<keepdims = 0>(x)  twice = Add(k, k)  n0 = Cast<to = 7>(twice)
+          least = Constant<value_int = 1>()  most = Constant<value_int = 4>()  n = Clip(n0, least, most)
+          v, all = Loop(n, , h) <body = b (int64 i, bool c, double[n,3] v) => (c, u, s) { r = Mul(v, g)  u = Tanh(r)  s = Identity(u) }>
+          z = ReduceMean<keepdims = 0>(all)  l = Shape(all)  zero = Constant<value_int = 0>()  count = Gather(l, zero)  f = Cast<to = 11>(count)
+          a = Mul(v, z)  y = Mul(a, f) }""", ROW, {"w": (3,), "g": (3,)}, ["EagerRun"]),
+    "a Loop as long as data say, behind which the number of iterations is read": ("""
+        m (double[n,3] x) => (double[n,3] y) { h = Mul(x, w)  k = ReduceMean<keepdims = 0>(x)  zero = Constant<value_int = 0>()  p = Constant<value = double {0.0}>()
+          c = Constant<value = bool {1}>()  one = Constant<value_int = 1>()  five = Constant<value_int = 5>()
+          v, n, odd, sum = Loop(five, c, h, zero, zero, k) <body = b (int64 i, bool c1, double[n,3] v, int64 n, int64 odd, double s) => (go, u, n1, even, s1)
+            { r = Mul(v, g)  u = Sin(r)  n1 = Add(n, one)  even = Sub(one, odd)  t = ReduceMean<keepdims = 0>(u)  s1 = Add(s, t)  go = Greater(s1, p) }>
+          f = Cast<to = 11>(n)  parity = Cast<to = 11>(odd)  q = Add(f, parity)  y = Mul(v, q) }""", ROW, {"w": (3,), "g": (3,)}, ["EagerRun"]),
+    "a Loop that data halt in a Loop": ("""
+        m (double[n,3] x) => (double[n,3] y) { h = Mul(x, w)  n = Constant<value_int = 3>()  limit = Constant<value = double {0.6}>()  c = Constant<value = bool {1}>()
+          y = Loop(n, , h) <body = b (int64 i, bool ok, double[n,3] v) => (ok, u)
+            { u = Loop(n, c, v) <body = bb (int64 j, bool c1, double[n,3] a) => (go, d)
+                { r = Mul(a, g)  d = Tanh(r)  top = ReduceMax<keepdims = 0>(d)  go = Greater(top, limit) }> }> }""", ROW, {"w": (3,), "g": (3,)}, ["EagerRun"]),
     "an If of sequences inside a branch": ("""
         m (double[n,3] x) => (double[n,3] y) { m = ReduceSum<keepdims = 0>(x)  zero = Constant<value = double {0.0}>()  c = Greater(m, zero)
           h = Mul(x, w)  s = SequenceConstruct(h, x)
@@ -201,7 +224,7 @@ REFUSED = {
         m (double[n,2] x) => (double[n,2] y) { h = Mul(x, w)  empty = SequenceEmpty<dtype = 11>()  k = ReduceMax<keepdims = 0>(x)
           trips = Cast<to = 7>(k)
           s = Loop(trips, , empty) <body = b (int64 i, bool c, seq(double) s) => (c, t) { t = SequenceInsert(s, h) }>
-          y = ConcatFromSequence<axis = 0>(s) }""", ["Loop", "its trip count", "depends on data"], "train"),
+          y = ConcatFromSequence<axis = 0>(s) }""", ["Loop", "its number of iterations depends on data", "bounds it to 4096"], "train"),
     "a sequence that an If of data hands out, in training": ("""
         m (double[n,2] x) => (double[n,2] y) { h = Mul(x, w)  k = ReduceMax<keepdims = 0>(x)  zero = Constant<value = double {0.0}>()
           c = Greater(k, zero)
@@ -215,7 +238,7 @@ REFUSED = {
     "a Loop as long as data say, in training": ("""
         m (double[n,2] x) => (double[n,2] y) { h = Mul(x, w)  k = ReduceMax<keepdims = 0>(x)  limit = Constant<value = double {9.0}>()  c = Greater(k, limit)
           y = Loop(, c, h) <body = b (int64 i, bool c1, double[n,2] v) => (go, u) { u = Mul(v, v)  s = ReduceMax<keepdims = 0>(u)  go = Greater(s, limit) }> }""",
-                                                ["Loop", "its condition", "depends on data"], "train"),
+                                                ["Loop", "its number of iterations depends on data", "bounds it to 4096", "hint: "], "train"),
     "a branch that draws numbers, in training": ("""
         m (double[n,2] x) => (double[n,2] y) { h = Mul(x, w)  k = ReduceMax<keepdims = 0>(x)  zero = Constant<value = double {0.0}>()
           c = Greater(k, zero)

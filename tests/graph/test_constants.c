@@ -52,8 +52,8 @@ static const struct one ones[] = {
     { DYNAMO, "val_3", "Mul", 1, { 1, { 1 } }, { 1 }, NUMBER, "" },
     { SCRIPT, "/block/Constant_12_output_0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, NAMED, "" },
     { SCRIPT, "c.parametrizations.weight.0._u", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, SINGULAR, "" },
-    { SCRIPT, "m.weight_v", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" }, /* of weight_norm */
-    { SCRIPT, "/block/Constants_output_0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" },
+    { SCRIPT, "m.weight_v", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4321F }, "", "" }, /* of weight_norm */
+    { SCRIPT, "/block/Constants_output_0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4321F }, "", "" },
     { "", "p2o.pd_op.full.0.0", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, NAMED, "" },
     { "", "const.3", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, NAMED, "" },
     { "", "const_3", "Mul", 1, { 1, { 3 } }, { .1F, .2F, .4F }, "", "" },

@@ -29,8 +29,9 @@ static struct zt_graph *make_net(void) {
     return g;
 }
 
-static struct zt_eval *start(struct zt_graph *g, bool fast, bool alone) {
+static struct zt_eval *start_with(struct zt_graph *g, bool fast, bool alone, const struct zt_eval_kept *kept) {
     struct zt_eval *eval = zt_eval_create(g, NULL, 1);
+    zt_eval_keep(eval, kept);
     if (fast)
         zt_eval_use_fast(eval, NULL, 0);
     if (alone)
@@ -42,6 +43,36 @@ static struct zt_eval *start(struct zt_graph *g, bool fast, bool alone) {
     ck_assert_msg(zt_eval_run(eval, 0, g->node_count, &err), "%s", err.text[0]);
     return eval;
 }
+
+static struct zt_eval *start(struct zt_graph *g, bool fast, bool alone) {
+    return start_with(g, fast, alone, &(struct zt_eval_kept){ 0 });
+}
+
+/* Of the two convolutions, `room` have their results in the memory; Relu and Add run again from what is there. */
+START_TEST(a_second_run_reads_products_that_were_kept) {
+    struct zt_graph *g = make_net(), *again = make_net();
+    const size_t bytes[] = { ELEMENTS * sizeof(float), (size_t)zt_value_bytes(g->values[g->outputs[0]]) };
+    const size_t room = (_i > 0 ? bytes[0] : 0) + (_i > 1 ? bytes[1] : 0), end = bytes[1] / sizeof(float) - 1;
+    struct zt_arena *arena = zt_arena_create();
+    float *kept = zt_arena_block(arena, bytes[0] + bytes[1]);
+    ck_assert_uint_eq(zt_eval_kept_bytes(g, g->node_count, room + 63), room);
+    struct zt_eval *first = start_with(g, true, false, &(struct zt_eval_kept){ kept, room, false });
+    const float *y = g->values[g->outputs[0]]->data, *relu = g->values[g->nodes[1]->out[0]]->data;
+    ck_assert_int_eq(g->values[g->nodes[0]->out[0]]->data == kept, _i > 0);
+    const float last = y[end];
+    kept[0] = 7; /* the first convolution's, which only Relu reads; the second has its own result */
+    struct zt_eval *second = start_with(again, true, false, &(struct zt_eval_kept){ kept, room, true });
+    const float *z = again->values[again->outputs[0]]->data, *active = again->values[again->nodes[1]->out[0]]->data;
+    ck_assert_int_eq(active[0] == 7, _i > 0);
+    ck_assert_int_eq(z[0] == y[0], _i != 1);
+    ck_assert(active[1] == relu[1] && z[end] == last);
+    zt_eval_destroy(first);
+    zt_eval_destroy(second);
+    zt_graph_destroy(g);
+    zt_graph_destroy(again);
+    zt_arena_destroy(arena);
+}
+END_TEST
 
 START_TEST(fast_kernels_give_what_reference_kernels_give) {
     struct zt_graph *g = make_net(), *wanted = make_net();
@@ -83,6 +114,7 @@ END_TEST
 
 int main(void) {
     TCase *cases = tcase_create("eval");
+    tcase_add_loop_test(cases, a_second_run_reads_products_that_were_kept, 0, 3);
     tcase_add_test(cases, fast_kernels_give_what_reference_kernels_give);
     tcase_add_test(cases, where_results_count_alone_others_are_freed_when_they_are_read);
     return run_suite("eval", cases, CK_NOFORK);

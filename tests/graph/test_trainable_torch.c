@@ -330,6 +330,8 @@ struct table {
     float element[16];
 };
 
+#define DECIMALS "decimals of up to three digits"
+
 static const struct table tables[] = {
     { "anchors", "whole numbers", "whole numbers", { 2, { 2, 3 } }, { 10, 13, 16, 30, 33, 23 } },
     { "edges", "whole numbers", "whole numbers", { 4, { 1, 1, 3, 3 } }, { 1, 0, -1, 2, 0, -2, 1, 0, -1 } },
@@ -382,13 +384,18 @@ static const struct table tables[] = {
     { "mask", "a mask", "", { 2, { 3, 3 } }, { 1, 0, 0, 1, 1, 0, 1, 1, 1 } },
     { "forget gate", "", "", { 2, { 1, 8 } }, { 0, 0, 0, 0, 1, 1, 0, 0 } },
     { "constant", "", "", { 1, { 4 } }, { .5F, .5F, .5F, .5F } },
-    { "repeated rows", "", "", { 2, { 4, 3 } }, { .1F, .4F, .2F, .1F, .4F, .2F, .1F, .4F, .2F, .1F, .4F, .2F } },
-    { "constant rows", "", "", { 2, { 3, 4 } }, { .1F, .1F, .1F, .1F, .4F, .4F, .4F, .4F, .2F, .2F, .2F, .2F } },
-    { "one row", "", "", { 2, { 2, 4 } }, { .1F, .4F, .4F, .1F, .3F, .2F, .9F, .7F } },
+    { "repeated rows", DECIMALS, "", { 2, { 4, 3 } }, { .1F, .4F, .2F, .1F, .4F, .2F, .1F, .4F, .2F, .1F, .4F, .2F } },
+    { "constant rows", DECIMALS, "", { 2, { 3, 4 } }, { .1F, .1F, .1F, .1F, .4F, .4F, .4F, .4F, .2F, .2F, .2F, .2F } },
+    { "one row", DECIMALS, "", { 2, { 2, 4 } }, { .1F, .4F, .4F, .1F, .3F, .2F, .9F, .7F } },
     { "almost even", "", "", { 1, { 4 } }, { .1F, .2F, .3F, .4001F } },
     { "almost the same", "", "", { 1, { 5 } }, { .1F, .7F, 1, .7F, .1001F } },
     { "signs", "", "", { 1, { 4 } }, { .9F, -.09F, .009F, -.0009F } },
     { "few", "", "", { 1, { 3 } }, { 1, 2, 3 } },
+    { "levels", DECIMALS, "", { 1, { 4 } }, { .1F, .25F, .5F, .9F } },
+    { "two levels", DECIMALS, "", { 1, { 2 } }, { .05F, .95F } },
+    { "eighths", "", "", { 1, { 3 } }, { .25F, .5F, .875F } },
+    { "four digits", "", "", { 1, { 3 } }, { .1F, .2F, .4001F } },
+    { "large decimals", "", "", { 1, { 3 } }, { .1F, .2F, 10.4F } },
 };
 
 START_TEST(contents_that_nobody_trains_are_doubted) {

@@ -4,6 +4,8 @@ import networks_libraries  # noqa: F401
 import networks_modules  # noqa: F401
 import networks_modules_planes  # noqa: F401
 import networks_other  # noqa: F401
+import networks_research  # noqa: F401
+import networks_research_losses  # noqa: F401
 import networks_small  # noqa: F401
 import networks_timm  # noqa: F401
 import networks_torchvision  # noqa: F401

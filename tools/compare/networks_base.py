@@ -17,12 +17,12 @@ def network(name):
     return keep
 
 
-def module(name, *inputs):
-    """Registers a module by its class; the inputs are functions. It is exported in all ways."""
+def module(name, *inputs, ways=("dynamo", "torchscript", "dynamo-train", "torchscript-train"), also=()):
+    """Registers a module by its class; the inputs are functions. It is exported in these ways."""
     def keep(kind):
         def make():
             return kind(), tuple(f() for f in inputs)
-        make.ways = ("dynamo", "torchscript", "dynamo-train", "torchscript-train")
+        make.ways = ways + also
         NETWORKS["module/" + name] = make
         return kind
     return keep

@@ -313,6 +313,36 @@ class StraightThrough(nn.Module):
         return self.head(torch.cat([h + (torch.round(4 * h) / 4 - h).detach(), z + (code - z).detach(), hard - soft.detach() + soft], -1))
 
 
+class Codebook(nn.Module):
+    """VQ-VAE: the codes are read by look-up, and by a matrix product and as squares where no gradient flows."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.codes, self.head = nn.Linear(8, 4), nn.Embedding(7, 4), nn.Linear(4, 6)
+        self.codes.weight.data *= 0.3
+
+    def forward(self, x):
+        z = self.a(x)
+        far = z.square().sum(-1, keepdim=True) - 2 * z @ self.codes.weight.T + self.codes.weight.square().sum(1)
+        code = self.codes(far.argmin(-1))
+        lost = (code - z.detach()).square() + 0.25 * (z - code.detach()).square()
+        return self.head(z + (code - z).detach()) + lost.sum(-1, keepdim=True) * self.head.bias
+
+
+class Computed(nn.Module):
+    """A buffer of decimals, a softmax of a parameter before a product, a weight beside a product of low rank that is fixed."""
+
+    def __init__(self):
+        super().__init__()
+        self.base, self.a, self.b = nn.Linear(8, 8).requires_grad_(False), nn.Parameter(torch.randn(2, 8) * 0.3), nn.Parameter(torch.randn(8, 2) * 0.3)
+        self.mix = nn.Parameter(torch.randn(8, 6))
+        self.register_buffer("level", torch.tensor([0.1, 0.25, 0.4, 0.5, 0.6, 0.9]))
+
+    def forward(self, x):
+        h = torch.tanh(torch.nn.functional.linear(x, self.base.weight + 2 * self.b @ self.a, self.base.bias))
+        return (h[:, None] @ torch.softmax(self.mix, -1))[:, 0] * 5 - self.level * h[:, :6]
+
+
 class DetachedFactor(nn.Module):
     """The same where the exporter makes several nodes of the call that reads it."""
 
@@ -414,6 +444,8 @@ small("copies", Copies, lambda: rows(5, 8), fresh=True)
 small("equal_buffer", EqualBuffer, lambda: rows(5, 8), fresh=True, ways=("dynamo", "dynamo-train"))
 small("detached", Detached, lambda: rows(8), ways=("dynamo", "dynamo-train"))
 small("straight_through", StraightThrough, lambda: rows(8))
+small("codebook", Codebook, lambda: rows(8))
+small("computed", Computed, lambda: rows(8))
 small("detached_factor", DetachedFactor, lambda: rows(8), ways=("dynamo", "dynamo-train"))
 small("bags", Bags, lambda: tokens(5, 20), lambda: rows(5))
 small("padded_bags", PaddedBags, lambda: tokens(5, 20), lambda: rows(5), ways=("dynamo", "dynamo-train"))

@@ -13,8 +13,9 @@ with which that distance stays below STEADY, or the last. `measured`: the second
   torchscript    the same with dynamo=False
   dynamo-train   model.train(), optimize=False: what docs/models.md advises
   torchscript-train    TrainingMode.TRAINING, do_constant_folding=False: likewise
+  dynamo-dynamic, torchscript-dynamic    the first two with a batch that the file leaves open
 
-The last two are made of the small networks, and of those with BatchNormalization, which the first two fold into convolutions.
+The third and fourth are made of the small networks, and of those with BatchNormalization, which the first two fold into convolutions.
 
 Dropout and stochastic depth are off: their random numbers are each side's own. Parameters that are one number throughout
 get some noise, so that no exporter merges them; trained ones have it.
@@ -66,17 +67,23 @@ def make(name):
 def samples(inputs):
     """The inputs of every step: others of the same range."""
     def another(x):
-        return torch.randn_like(x) if x.is_floating_point() else torch.randint(2, int(x.max()) + 1, x.shape)
+        if x.dtype == torch.bool:
+            return torch.rand(x.shape) < 0.5
+        return torch.randn_like(x) if x.is_floating_point() else torch.randint(2, int(x.max()) + 1, x.shape, dtype=x.dtype)
     return [inputs] + [tuple(another(x) for x in inputs) for _ in range(STEPS - 1)]
 
 
 def loss_of(output, target):
+    if output.dim() == 0:  # the network computes its own
+        return output
     if target.is_floating_point():
         return F.mse_loss(output, target)
     return F.cross_entropy(output.reshape(-1, output.shape[-1]), target.reshape(-1))
 
 
 def targets(output):
+    if output.dim() == 0:
+        return [torch.zeros(BATCH) for _ in range(STEPS)]
     if output.dim() in (2, 3):
         return [torch.randint(0, output.shape[-1], output.shape[:-1]) for _ in range(STEPS)]
     return [torch.randn(output.shape) for _ in range(STEPS)]
@@ -167,9 +174,11 @@ def reorder(batches, answers, order):
 def export(name, way, path):
     model, inputs = make(name)
     names = [f"x{i}" for i in range(len(inputs))]
+    is_open = way.endswith("-dynamic")
     if way.startswith("dynamo"):
         program = torch.onnx.export(model.train(way == "dynamo-train"), inputs, dynamo=True, input_names=names,
-                                    output_names=["y"], optimize=way == "dynamo", verbose=False)
+                                    output_names=["y"], optimize=way != "dynamo-train", verbose=False,
+                                    dynamic_shapes=[{0: "batch"} for _ in inputs] if is_open else None)
         for node in program.model.graph.all_nodes():  # it names the folders of this machine
             node.metadata_props.pop("pkg.torch.onnx.stack_trace", None)
         program.save(path, external_data=False)
@@ -177,7 +186,8 @@ def export(name, way, path):
     modes = torch.onnx.TrainingMode
     training = way == "torchscript-train"
     torch.onnx.export(model, inputs, path, dynamo=False, input_names=names, output_names=["y"],
-                      training=modes.TRAINING if training else modes.EVAL, do_constant_folding=not training)
+                      training=modes.TRAINING if training else modes.EVAL, do_constant_folding=not training,
+                      dynamic_axes={name: {0: "batch"} for name in names} if is_open else None)
 
 
 def noises(name, steps, answers, params):
@@ -249,7 +259,8 @@ def write_expected(name, folder):
     model, inputs = make(name)
     steps = samples(inputs)
     with torch.no_grad():
-        answers = targets(model.double()(*[x.double() if x.is_floating_point() else x for x in inputs]))
+        output = model.double()(*[x.double() if x.is_floating_point() else x for x in inputs])
+    answers, scalar = targets(output), output.dim() == 0
     epsilon = choose_epsilon(name, steps[0], answers[0])
     for rate in RATES:
         params = {"lr": rate, "eps": epsilon}
@@ -260,10 +271,11 @@ def write_expected(name, folder):
     file = name.replace("/", "_")
     write_gradients(name, steps[0], answers[0], ORDERS if free else ORDERS[:1], folder / f"{file}.gradients.npz")
     np.savez(folder / f"{file}.npz", target=np.concatenate([a.numpy() for a in answers]), **data)
+    kind = "output" if scalar else "mse" if answers[0].is_floating_point() else "cross_entropy"
     config = {"train_micro_batch_size_per_gpu": BATCH,
               "optimizer": {"type": "Adam", "params": params},
               "ztrain": {"data": {"format": "npz", "path": f"{file}.npz", "shuffle": False}, "steps": STEPS,
-                         "loss": {"type": "mse" if answers[0].is_floating_point() else "cross_entropy"}}}
+                         "loss": {"type": kind} | ({"output": "y"} if kind == "output" else {})}}
     return {"config": config, "losses": losses.tolist(), "grad_norms": norms.tolist(),
             "noise": float(f"{noise:.1e}"), "norm_noise": float(f"{norm_noise:.1e}"), "any_order": free,
             "measured": measure(name, steps, answers, params)}

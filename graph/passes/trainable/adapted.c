@@ -1,6 +1,6 @@
-/* A weight beside a product of low rank: y = x W + s (x A) B, as LoRA adapts a weight. A and B have fewer elements than
- * W, and nothing bends between them, so that whoever trains W has no use for them: W has requires_grad=False there,
- * which no file says. */
+/* A weight beside a product of low rank, y = x W + s (x A) B or y = x (W + s A B), as LoRA adapts a weight. A and B
+ * have fewer elements than W, and nothing bends between them, so that whoever trains W has no use for them: W has
+ * requires_grad=False there, which no file says. */
 #include "graph/passes/trainable/trainable.h"
 
 #include "graph/ir/op.h"
@@ -12,8 +12,10 @@ static const struct zt_node *producer_of(const struct zt_graph *g, int value) {
 
 /* Whether the value is a constant, which scales. */
 static bool is_factor(const struct zt_graph *g, int value) {
-    const struct zt_value *v = value >= 0 ? g->values[value] : NULL;
-    return v && (zt_node_is(producer_of(g, value), "Constant") || (v->origin == ZT_FROM_INITIALIZER && !v->trainable));
+    const struct zt_node *cast = producer_of(g, value);
+    const int at = zt_node_is(cast, "Cast") ? cast->in[0] : value;
+    const struct zt_value *v = at >= 0 ? g->values[at] : NULL;
+    return v && (zt_node_is(producer_of(g, at), "Constant") || (v->origin == ZT_FROM_INITIALIZER && !v->trainable));
 }
 
 /* The value before nodes that scale it by a constant, cast it or drop elements. */
@@ -62,8 +64,28 @@ static const struct zt_node *only_reader(const struct zt_graph *g, int value) {
     return zt_graph_users(g, value, &reader) == 1 ? g->nodes[reader] : NULL;
 }
 
+/* The initializer that trains, also where nodes scale or transpose it; NULL: it is none. */
+static const struct zt_value *factor_of(const struct zt_graph *g, int value) {
+    const int from = unscaled(g, value);
+    const struct zt_node *turn = producer_of(g, from);
+    const int at = zt_node_is(turn, "Transpose") ? turn->in[0] : from;
+    const struct zt_value *v = at >= 0 ? g->values[at] : NULL;
+    return v && v->origin == ZT_FROM_INITIALIZER && v->trainable && v->shape.rank == 2 ? v : NULL;
+}
+
+/* Whether the value is s A B, of fewer elements than `most`. */
+static bool is_formed(const struct zt_graph *g, int value, int64_t most) {
+    const struct zt_node *product = producer_of(g, unscaled(g, value));
+    const bool has = zt_node_is(product, "MatMul");
+    const struct zt_value *a = has ? factor_of(g, product->in[0]) : NULL,
+                          *b = has ? factor_of(g, product->in[1]) : NULL;
+    return a && b && zt_shape_count(&a->shape) + zt_shape_count(&b->shape) < most;
+}
+
 bool zt_trainable_is_adapted(const struct zt_graph *g, const struct zt_value *v) {
     const struct zt_node *n = only_reader(g, v->id);
+    if (zt_node_is(n, "Add") && v->shape.rank == 2)
+        return is_formed(g, n->in[n->in[0] == v->id], zt_shape_count(&v->shape));
     n = zt_node_is(n, "Transpose") ? only_reader(g, n->out[0]) : n;
     if (weight_of(g, n) != v)
         return false;

@@ -112,9 +112,9 @@ static bool stops(const struct zt_graph *g, const struct zt_node *n, enum zt_wri
 
 /* Whether a gradient passes from output `out` of the node to its input `in`. */
 static bool passes(const struct zt_node *n, int out, int in) {
-    static const char *const stops[] = { "Round",          "Floor",       "Ceil",  "Sign",    "ArgMax",
-                                         "ArgMin",         "OneHot",      "Equal", "Greater", "Less",
-                                         "GreaterOrEqual", "LessOrEqual", "Not",   NULL };
+    static const char *const stops[] = { "Round",  "Floor", "Ceil",    "Sign", "ArgMax",         "ArgMin",
+                                         "OneHot", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual",
+                                         "Not",    "Shape", "Size",    NULL };
     static const char *const by_index[] = {
         "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", NULL
     };
@@ -141,14 +141,25 @@ static bool comes_from(const struct zt_graph *g, int value, int source, bool smo
     return count > 0;
 }
 
+/* The value of which this one is a copy, also over more elements. */
+static int behind_copies(const struct zt_graph *g, int value) {
+    static const char *const copies[] = { "Identity", "Expand", NULL };
+    while (g->values[value]->producer >= 0 && zt_node_is_any(g->nodes[g->values[value]->producer], copies))
+        value = g->nodes[g->values[value]->producer]->in[0];
+    return value;
+}
+
 /* Whether input k of the sum z + (q - z) is the difference, and q stands for z without a gradient. */
 static bool is_straight_through(const struct zt_graph *g, const struct zt_node *n, int k, bool *seen) {
     if (!zt_node_is(n, "Add") || k > 1 || n->in[k] < 0)
         return false;
     const int z = n->in[1 - k], from = g->values[n->in[k]]->producer;
     const struct zt_node *difference = from >= 0 ? g->nodes[from] : NULL;
-    return zt_node_is(difference, "Sub") && difference->in[1] == z &&
-           comes_from(g, difference->in[0], z, false, seen) && !comes_from(g, difference->in[0], z, true, seen);
+    if (!zt_node_is(difference, "Sub") || difference->in[1] != z)
+        return false;
+    const int source = behind_copies(g, z);
+    return comes_from(g, difference->in[0], source, false, seen) &&
+           !comes_from(g, difference->in[0], source, true, seen);
 }
 
 static void detach_estimates(struct zt_graph *g) {
@@ -203,5 +214,42 @@ int zt_trainable_flows(const struct zt_onnx *model, const char ***names) {
         }
     }
     search_finish(&s);
+    return count;
+}
+
+/* Whether a gradient that passes the value reaches a parameter. */
+static bool reaches_parameter(const struct zt_graph *g, int value, bool *seen) {
+    for (int v = 0; v < g->value_count; v++)
+        if (g->values[v]->origin == ZT_FROM_INITIALIZER && g->values[v]->trainable &&
+            comes_from(g, value, v, true, seen))
+            return true;
+    return false;
+}
+
+/* Whether the node is a difference of the two, in either order. */
+static bool is_between(const struct zt_graph *g, const struct zt_node *n, int q, int z) {
+    if (n->dead || !zt_node_is(n, "Sub") || n->in[0] < 0 || n->in[1] < 0)
+        return false;
+    const int a = behind_copies(g, n->in[0]), b = behind_copies(g, n->in[1]);
+    return (a == q && b == z) || (a == z && b == q);
+}
+
+int zt_trainable_undetached(const struct zt_onnx *model, const struct zt_graph *g, const char ***names) {
+    int count = 0;
+    bool *seen = zt_malloc((size_t)g->value_count + 1);
+    *names = ZT_NEW_N(g->arena, const char *, g->node_count);
+    for (int d = 0; d < g->node_count && zt_writer_of(model) == ZT_WRITER_TORCHSCRIPT; d++) {
+        const struct zt_node *detach_node = g->nodes[d];
+        const bool is = !detach_node->dead && strcmp(detach_node->op_type, "Detach") == 0;
+        const int from = is ? g->values[detach_node->in[0]]->producer : -1;
+        const struct zt_node *estimate = from >= 0 ? g->nodes[from] : NULL;
+        if (!zt_node_is(estimate, "Sub"))
+            continue;
+        const int q = behind_copies(g, estimate->in[0]), z = behind_copies(g, estimate->in[1]);
+        for (int n = 0; n < g->node_count && count < g->node_count; n++)
+            if (g->nodes[n] != estimate && is_between(g, g->nodes[n], q, z) && reaches_parameter(g, q, seen))
+                (*names)[count++] = g->nodes[n]->name;
+    }
+    free(seen);
     return count;
 }

@@ -234,8 +234,17 @@ static bool is_jax_copy(const struct zt_value *a, const struct role *of_a, const
     return a->id < b->id && both_given == apart;
 }
 
+/* Whether a tensor that PyTorch's exporters made has no gradient, as the codes among which an ArgMin chooses: a copy of
+ * what trains elsewhere, which the network sees change. */
+static bool is_left_behind(const struct zt_value *v, const struct role *role) {
+    return v->origin == ZT_FROM_INITIALIZER && !v->trainable && !v->may_train && (role->of || role->numbered) &&
+           v->data && zt_dtype_in(v->dtype, ZT_ANY_FLOAT) && v->shape.rank >= 2 && v->shape.rank <= ZT_TIE_RANK;
+}
+
 static bool may_be_copy(const struct zt_value *a, const struct role *of_a, const struct zt_value *b,
                         const struct role *of_b, bool apart) {
+    if (is_left_behind(b, of_b))
+        return !apart && (of_b->of ? strcmp(of_b->of, a->name) == 0 : !of_a->numbered);
     if (of_a->jax)
         return is_jax_copy(a, of_a, b, of_b, apart);
     if (apart)
@@ -276,8 +285,8 @@ int zt_trainable_copies(const struct zt_onnx *model, const struct zt_graph *g, s
     mark_makers(model, g, roles);
     for (int b = 0; b < g->value_count; b++) {
         struct zt_trainable_pair pair;
-        if (!may_be_tied(g->values[b], &roles[b]) ||
-            (!roles[b].of && !roles[b].numbered && !roles[b].weight && !roles[b].jax))
+        const bool made = roles[b].of || roles[b].numbered || roles[b].weight || roles[b].jax;
+        if (!(may_be_tied(g->values[b], &roles[b]) && made) && !is_left_behind(g->values[b], &roles[b]))
             continue;
         copied[b] = find_original(g, roles, copied, b, false, &pair);
         if (copied[b] || find_original(g, roles, copied, b, true, &pair))

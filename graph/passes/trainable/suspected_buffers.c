@@ -172,6 +172,8 @@ static const char *doubt_of(const struct zt_graph *g, const struct zt_value *v, 
         return statistic;
     if (is_input_scale(g, v, writer))
         return "scales an input";
+    if (writer == ZT_WRITER_TORCHSCRIPT && zt_trainable_is_decimals(v))
+        return "decimals of up to three digits";
     if (named) /* PyTorch's buffers have names like its parameters */
         return NULL;
     if (zt_constant_is_window_sum(g, v))

@@ -160,6 +160,43 @@ bool zt_trainable_is_masked(const struct zt_value *v) {
     return zeros > 0 && zeros * RAREST >= looked;
 }
 
+/* Whether `length` elements are positive and sum to 1. */
+static bool is_distribution(const struct zt_value *v, int64_t from, int64_t length, int64_t apart) {
+    double sum = 0;
+    for (int64_t i = 0; i < length; i++) {
+        const double x = zt_constant_at(v, from + i * apart);
+        if (!(x > 0) || sum > 2)
+            return false;
+        sum += x;
+    }
+    return length > 1 && fabs(sum - 1) <= rounding;
+}
+
+bool zt_trainable_is_softmax(const struct zt_value *v) {
+    const int64_t count = v->data && v->shape.rank == 2 ? zt_shape_count(&v->shape) : 0;
+    if (!count)
+        return false;
+    const int64_t rows = v->shape.dim[0], columns = v->shape.dim[1];
+    bool by_row = true, by_column = true;
+    for (int64_t i = 0; by_row && i < rows; i++)
+        by_row = is_distribution(v, i * columns, columns, 1);
+    for (int64_t i = 0; by_column && !by_row && i < columns; i++)
+        by_column = is_distribution(v, i, rows, columns);
+    return by_row || by_column;
+}
+
+bool zt_trainable_is_decimals(const struct zt_value *v) {
+    const int64_t count = v->data ? zt_shape_count(&v->shape) : 0;
+    bool eighths = true;
+    for (int64_t i = 0; i < count; i++) {
+        const double x = zt_constant_at(v, i);
+        if (!(fabs(x) < 10) || fabs(x - round(x * 1000) / 1000) > 1e-7 * fabs(x))
+            return false;
+        eighths = eighths && 8 * x == round(8 * x);
+    }
+    return !eighths && kinds(v, count) > 1;
+}
+
 /* The distance of three neighbours from a line through the outer ones, and how far these are apart. */
 static bool is_line(double a, double b, double c) {
     return fabs(a - 2 * b + c) <= rounding * (fabs(a) + fabs(c));

@@ -26,6 +26,10 @@ void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model);
 /* Traced calls that read something detached at a place that is not known: gradients flow there. Returns the count;
  * names are in the graph's arena. */
 int zt_trainable_flows(const struct zt_onnx *model, const char ***names);
+/* Other differences of the two values of a straight-through estimate in TorchScript's file, whose codes are parameters:
+ * the losses of VQ-VAE's codebook and commitment, each of which detaches one of the two. Here gradients flow to both.
+ * Returns the count; names are those of the nodes, in the graph's arena. */
+int zt_trainable_undetached(const struct zt_onnx *model, const struct zt_graph *g, const char ***names);
 
 /* Square roots, logarithms and quotients in dynamo's files without the tiny constant that PyTorch adds before them
  * (removed_sums.c). Returns the count; names are those of the nodes, in the graph's arena. */
@@ -98,9 +102,9 @@ bool zt_trainable_is_reshaped(const struct zt_value *a, const struct zt_value *b
 bool zt_trainable_find_perm(const struct zt_value *a, const struct zt_value *b, int64_t *perm);
 
 /* Pairs that are tied by default, a subset of zt_trainable_pairs(): the exporter says or its numbering shows that b is
- * a copy of a, or a is an embedding (read by Gather) and b a matrix product's weight. Those that are `apart` are not
- * tied. Contents are compared only where shapes and roles match. Returns the count; the list is in the graph's arena,
- * sorted by b, each b once. */
+ * a copy of a, or a is an embedding (read by Gather) and b a matrix product's weight. b may be one that gets no
+ * gradient. Those that are `apart` are not tied. Contents are compared only where shapes and roles match. Returns the
+ * count; the list is in the graph's arena, sorted by b, each b once. */
 int zt_trainable_copies(const struct zt_onnx *model, const struct zt_graph *g, struct zt_trainable_pair **pairs);
 
 /* Trainable initializers of PyTorch's exporters and tf2onnx an eighth of whose sampled elements stands in another one,
@@ -156,6 +160,11 @@ bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_value
 /* Whether zeros are spread in a matrix as a product with a mask leaves them: 2 % or more of it, not whole rows or
  * columns. */
 bool zt_trainable_is_masked(const struct zt_value *v);
+/* Whether the rows or the columns of a matrix are positive and sum to 1, as a softmax leaves them. */
+bool zt_trainable_is_softmax(const struct zt_value *v);
+/* Whether the elements are different numbers below 10 of at most three digits behind the point, not all of them
+ * multiples of 1/8: somebody wrote them. */
+bool zt_trainable_is_decimals(const struct zt_value *v);
 
 /* The reason why a trainable initializer may be no parameter; NULL: no doubt. Its contents (above), and where the file
  * does not list parameters: zeros added to the output or concatenated with parameters, numbers that scale an input, one

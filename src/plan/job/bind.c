@@ -1,6 +1,7 @@
 /* Binds input shapes and infers all values. */
 #include "plan/job/bind.h"
 
+#include "graph/passes/batch_numbers.h"
 #include "graph/passes/rebind.h"
 #include "graph/passes/infer.h"
 
@@ -39,7 +40,7 @@ static bool prune(const struct zt_job *job, struct zt_graph *g, struct zt_err *e
 
 /* Infers a copy with the exported shapes first, for comparison. */
 static bool infer_anew(const struct zt_job *job, struct zt_graph *g, const struct zt_source *source, int64_t rows,
-                       struct zt_err *err) {
+                       struct zt_texts *numbers, struct zt_err *err) {
     struct zt_graph *exported = zt_graph_clone(g), *reference = NULL;
     bool ok = bind_inputs(job, exported, source, job->fixed_batch, err);
     if (ok) {
@@ -54,14 +55,17 @@ static bool infer_anew(const struct zt_job *job, struct zt_graph *g, const struc
                      "the model was exported for a batch of %lld; it cannot run %lld samples at a time (see "
                      "train_micro_batch_size_per_gpu, drop_last)",
                      (long long)job->fixed_batch, (long long)rows);
+    ok = ok && prune(job, g, err);
+    if (ok && numbers)
+        numbers->count = zt_pass_batch_numbers(g, reference, job->fixed_batch, (const char ***)&numbers->at);
     zt_graph_destroy(reference);
     zt_graph_destroy(exported);
-    return ok && prune(job, g, err);
+    return ok;
 }
 
 bool zt_job_infer(const struct zt_job *job, struct zt_graph *g, const struct zt_source *source, int64_t rows,
-                  struct zt_err *err) {
+                  struct zt_texts *numbers, struct zt_err *err) {
     if (job->fixed_batch && job->fixed_batch != rows)
-        return infer_anew(job, g, source, rows, err);
+        return infer_anew(job, g, source, rows, numbers, err);
     return bind_inputs(job, g, source, rows, err) && zt_pass_infer(g, FOLD_LIMIT, err) && prune(job, g, err);
 }

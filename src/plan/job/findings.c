@@ -51,17 +51,25 @@ static const char *listed(const struct findings *f, struct names *names) {
 
 /* ---- tensors folded by torch's dynamo exporter ---- */
 
-/* Finds tensors computed from parameters that the file does not contain. */
+/* Whether a tensor that gets no gradient was computed from a parameter that the file trains: it stays what it was. */
+static bool is_left_behind(const struct findings *f, const struct zt_value *v, const char *parameter) {
+    const int id = v->may_train ? -1 : zt_graph_find(f->g, parameter);
+    return id >= 0 && f->g->values[id]->trainable;
+}
+
+/* Finds tensors computed from parameters that the file does not contain, or that no gradient reaches. */
 static void find_lost(struct findings *f) {
     struct names fixed = { 0 }, lost = { 0 };
     for (int i = 0; i < f->g->value_count; i++) {
         const struct zt_value *v = f->g->values[i];
         struct zt_torch_folding folding;
-        if (v->origin != ZT_FROM_INITIALIZER || v->trainable || !v->may_train || !v->torch_folded_from ||
-            zt_graph_users(f->g, i, NULL) == 0)
+        if (v->origin != ZT_FROM_INITIALIZER || v->trainable || !v->torch_folded_from ||
+            !zt_dtype_in(v->dtype, ZT_ANY_FLOAT) || zt_graph_users(f->g, i, NULL) == 0)
             continue;
         zt_torch_read_folding(f->g->arena, v, &f->listed, &folding);
         if (!folding.parameter || !folding.operation_count)
+            continue;
+        if (!v->may_train && !is_left_behind(f, v, folding.parameter))
             continue;
         zt_vec_push(&fixed, v->name);
         zt_vec_push(&lost, folding.parameter);
@@ -157,8 +165,8 @@ static void find_folds(struct findings *f) {
 }
 
 /* Whether a tensor numbered by TorchScript is only rearranged: the transposed weight of a product, or packed weights of
- * a recurrent node. A product that transposes the weight itself would have read the parameter, and a mask leaves
- * zeros. */
+ * a recurrent node. A product that transposes the weight itself would have read the parameter, a mask leaves zeros,
+ * and sums of 1 a softmax. */
 static bool is_rearranged(const struct findings *f, const struct zt_value *v) {
     static const char *const recurrent[] = { "LSTM", "GRU", "RNN", NULL };
     int reader = -1;
@@ -166,7 +174,28 @@ static bool is_rearranged(const struct findings *f, const struct zt_value *v) {
         return true;
     const struct zt_node *n = f->g->nodes[reader];
     const bool turned = n->op->flags & ZT_OP_PRODUCT && v->shape.rank == 2 && !zt_attr_int(n, "transB", 0);
-    return zt_node_is_any(n, recurrent) || (turned && !zt_trainable_is_masked(v));
+    return zt_node_is_any(n, recurrent) || (turned && !zt_trainable_is_masked(v) && !zt_trainable_is_softmax(v));
+}
+
+/* Whether a tensor that TorchScript's exporter computed and no gradient reaches holds the squares of a parameter that
+ * is trained, as a distance |x|^2 - 2 x c + |c|^2 to the nearest c has them. */
+static bool is_left_squares(const struct findings *f, const struct zt_value *v) {
+    if (v->trainable || v->may_train || !v->data || v->dtype != ZT_FLOAT || v->shape.rank < 2 ||
+        !zt_torch_is_made(f->job->model, v) || zt_graph_users(f->g, v->id, NULL) == 0)
+        return false;
+    const float *square = v->data;
+    for (int i = 0; i < f->g->value_count; i++) {
+        const struct zt_value *of = f->g->values[i];
+        if (!of->trainable || !of->data || of->dtype != ZT_FLOAT || !zt_shape_equal(&of->shape, &v->shape))
+            continue;
+        const float *x = of->data;
+        int64_t k = 0, count = zt_shape_count(&v->shape);
+        while (k < count && square[k] == x[k] * x[k])
+            k++;
+        if (k == count)
+            return true;
+    }
+    return false;
 }
 
 /* Whether a tensor is a guess: TorchScript numbers everything it computes from parameters. Folded normalizations are
@@ -231,6 +260,8 @@ static void find_doubts(struct findings *f) {
             zt_vec_push(&scalars, v->name);
         if (is_computed_scalar(f, v))
             zt_vec_push(&computed, v->name);
+        if (is_left_squares(f, v))
+            zt_vec_push(&guesses, v->name);
         if (v->origin != ZT_FROM_INITIALIZER || !v->trainable)
             continue;
         const bool asked = zt_job_is_asked_for(f->job->config, v->name);
@@ -398,6 +429,16 @@ static void find_detached(struct findings *f) {
         zt_vec_push(&flows, lost[i]);
     if (stopped.count)
         find(f, false, "%s: no gradient passes, as the network was written", listed(f, &stopped));
+    struct names both = { 0 };
+    const int undetached = zt_trainable_undetached(f->job->model, f->g, &lost);
+    for (int i = 0; i < undetached; i++)
+        zt_vec_push(&both, lost[i]);
+    if (both.count)
+        find(
+            f, true,
+            "%s: between codes and what they stand for; if the network detaches one of the two, TorchScript's exporter "
+            "drops that and gradients flow to both: torch.onnx.export(..., dynamo=True, optimize=False) keeps it",
+            listed(f, &both));
     if (flows.count)
         find(f, true,
              "%s: reads something detached, whose gradient flows here; torch.onnx.export(..., optimize=False) keeps it",
@@ -463,4 +504,16 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
     find_overlaps(&f);
     zt_map_finish(&f.listed);
     zt_map_finish(&f.apart);
+}
+
+void zt_job_find_numbers(struct zt_job *job, const struct zt_texts *numbers) {
+    struct findings f = { .job = job };
+    struct names names = { 0 };
+    for (int i = 0; i < numbers->count; i++)
+        zt_vec_push(&names, zt_arena_strdup(job->arena, numbers->at[i]));
+    if (names.count)
+        find(&f, true,
+             "%s: scales what is summed over the batch by a number that may be the exported batch of %lld (or one "
+             "less), which stays as it is; export with a dynamic batch, or train with this one",
+             listed(&f, &names), (long long)job->fixed_batch);
 }

@@ -6,5 +6,7 @@
 
 /* Fills job->findings from the graph `g` after zt_job_find_parameters(). */
 void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g);
+/* Adds the finding of nodes that scale by what may be the exported batch (zt_job_infer()), if there are any. */
+void zt_job_find_numbers(struct zt_job *job, const struct zt_texts *numbers);
 
 #endif

@@ -160,6 +160,7 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
                                  zt_job_find_loss(job, err)
                              ? needed_graph(job, &root, err)
                              : NULL;
+    struct zt_texts numbers = { 0 };
     bool ok =
         g && zt_job_find_parameters(job, g, err) && zt_job_find_adapters(job, g, err) && zt_job_find_pairs(job, g, err);
     if (ok) {
@@ -176,7 +177,8 @@ struct zt_job *zt_job_create(const struct zt_config *config, const struct zt_onn
         free(used);
     }
     if (ok && shapes_known(job)) /* otherwise the shapes of the data are needed first */
-        ok = zt_job_infer(job, g, NULL, config->micro_batch, err);
+        ok = zt_job_infer(job, g, NULL, config->micro_batch, &numbers, err);
+    zt_job_find_numbers(job, &numbers);
     if (ok) {
         find_statistics(job, g);
         zt_job_want_target(job, g->values[root]);
@@ -356,7 +358,7 @@ static bool build(const struct zt_job *job, const struct zt_source *source,
                                         .sync =
                                             job->config->parallel.sync_batch_norm && job->config->data_parallel > 1 };
     if (!zt_job_settle_parameters(job, g, err) || !zt_job_mark_paddings(job, g, err) ||
-        !zt_job_infer(job, g, source, request->rows, err))
+        !zt_job_infer(job, g, source, request->rows, NULL, err))
         return false;
     zt_job_freeze(job, g);
     if (!zt_job_to_float(job, training_graph, &root, err))
