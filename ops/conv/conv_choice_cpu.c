@@ -121,13 +121,13 @@ static bool read_pointwise(const struct zt_conv *c, struct zt_pointwise *to) {
     return fits;
 }
 
-/* One group, and one or two axes; a plane of pointwise results is a row. */
+/* One group, and one to three axes; the places of pointwise results are a row. */
 static bool read_taps(const struct zt_conv *c, struct zt_taps_conv *to) {
     *to = (struct zt_taps_conv){ .samples = c->n, .channels = c->c, .results = c->m };
-    if (c->groups != 1 || c->window.axes > ZT_CONV_AXES)
+    if (c->groups != 1 || c->window.axes > ZT_CONV_AXES + 1)
         return false;
-    for (int a = 0; a < ZT_CONV_AXES; a++) {
-        const struct zt_conv_sizes s = zt_conv_sizes_of(&c->window, a);
+    for (int a = 0; a <= ZT_CONV_AXES; a++) {
+        const struct zt_conv_sizes s = zt_conv_sizes_of(&c->window, a - 1);
         to->in[a] = s.in;
         to->out[a] = s.out;
         to->kernel[a] = s.kernel;
@@ -137,8 +137,8 @@ static bool read_taps(const struct zt_conv *c, struct zt_taps_conv *to) {
     }
     struct zt_pointwise pointwise;
     if (read_pointwise(c, &pointwise)) {
-        to->in[0] = to->out[0] = 1;
-        to->in[1] = to->out[1] = pointwise.places;
+        to->in[0] = to->out[0] = to->in[1] = to->out[1] = 1;
+        to->in[2] = to->out[2] = pointwise.places;
     }
     return true;
 }
@@ -226,13 +226,14 @@ static bool has_faster_float(const struct zt_conv *c, enum zt_conv_direction dir
            zt_conv_share(c, ZT_BFLOAT16, direction) == 1;
 }
 
+/* Also those of three axes, which are not safe in bfloat16: what stands around them stays in float. */
 static bool is_slow_in_half(const struct zt_graph *g, int node) {
     const struct zt_conv_directions *d = zt_conv_directions(g->nodes[node]);
     struct zt_conv c;
     struct zt_err err = { 0 };
     if (!d->read(g, node, &c, &err))
         return false;
-    return is_first_with_pool(g, node, &c) || has_faster_float(&c, d->direction) ||
+    return c.window.axes > 2 || is_first_with_pool(g, node, &c) || has_faster_float(&c, d->direction) ||
            (d->direction == ZT_CONV_TO_W && is_slow_gradient(&c));
 }
 

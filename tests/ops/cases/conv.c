@@ -189,6 +189,9 @@ const struct zt_case zt_cases_conv[] = {
       .attrs = "input_shape=[2,40,50] pads=[2,2] dilations=[2]", .domain = "ztrain" },
     { "ConvGradWeight", "float[40,32,150] float[40,50,150]", .attrs = "kernel_shape=[3] pads=[4,4] dilations=[4]",
       .domain = "ztrain", .outs = 2 },
+    /* channels that leave much of a vector empty */
+    { "Conv", "float[2,18,13,14] float[36,18,5,5] float[36]", .attrs = "pads=[2,2,2,2]", .grad = 7 },
+    { "ConvRelu", "float[3,20,7,31] float[20,20,1,7] float[20]", .attrs = "pads=[0,3,0,3]", .domain = "ztrain" },
     /* with an activation behind it: channels that leave a block part empty, narrow groups, what the convolution made as
      * a second output */
     { "ConvActivation", "float[2,3,6,5] float[5,3,3,3] float[5]", .attrs = "activation=Sigmoid pads=[1,1,1,1]",
@@ -226,6 +229,11 @@ const struct zt_case zt_cases_conv[] = {
       .domain = "ztrain" },
     { "ConvGradInputAdd", "float[24,16,3,2,3] float[3,24,5,5,7] - float[3,16,5,6,7]",
       .attrs = "pads=[1,0,1,1,0,1] input_shape=[3,16,5,6,7]", .domain = "ztrain" },
+    /* three axes, part empty vectors of channels, few results */
+    { "Conv", "float[2,12,5,6,19] float[20,12,3,2,3] float[20]", .attrs = "pads=[1,0,1,1,1,1]", .grad = 7 },
+    { "Conv", "float[2,17,5,7,20] float[33,17,2,3,3] float[33]",
+      .attrs = "strides=[2,1,2] dilations=[2,3,2] pads=[2,3,4,0,3,1]", .grad = 7 },
+    { "Conv", "float[2,16,4,5,17] float[3,16,3,3,1] float[3]", .attrs = "pads=[1,1,0,1,1,0]", .grad = 7 },
     /* three axes, whole vectors of channels */
     { "Conv", "float[3,16,5,6,7] float[24,16,3,2,3] float[24]", .attrs = "pads=[1,0,1,1,1,1]", .grad = 7 },
     { "Conv", "float[2,32,9,5,8] float[16,32,2,3,3]", .attrs = "strides=[3,1,2] dilations=[2,1,2] pads=[1,2,4,0,1,4]",

@@ -5,6 +5,7 @@
 #include "graph/passes/grad.h"
 #include "graph/passes/infer.h"
 #include "graph/passes/assign/assign.h"
+#include "ops/conv/kernels.h"
 #include "ops/cpu/simd_gemm.h"
 #include "ops/table.h"
 #include "tests/normal.h"
@@ -394,6 +395,18 @@ START_TEST(activations_stay_blocked_between_convolutions_and_pools) {
 }
 END_TEST
 
+/* No kernel computes those of three axes in bfloat16. */
+START_TEST(convolutions_of_three_axes_prefer_float) {
+    struct net n = { .g = zt_graph_create("volumes") };
+    const int x = add_leaf(&n, "x", ZT_BFLOAT16, (struct zt_shape){ 5, { 2, 32, 3, 4, 5 } }, ZT_FROM_INPUT);
+    const int w = add_leaf(&n, "w", ZT_BFLOAT16, (struct zt_shape){ 5, { 32, 32, 3, 3, 3 } }, ZT_FROM_INPUT);
+    const int y = add_node(&n, "Conv", "", x, w, -1), conv = n.g->node_count - 1;
+    OK(zt_graph_index(n.g, &err) && zt_pass_resolve(n.g, &zt_ops, &y, 1, &err) && zt_pass_infer(n.g, 1 << 20, &err));
+    ck_assert(zt_conv_cpu_prefers_float(n.g, conv));
+    zt_graph_destroy(n.g);
+}
+END_TEST
+
 START_TEST(weight_gradients_add_to_what_is_there_when_asked) {
     struct net n = make(20, ZT_CPU, 2, true, NULL);
     run(&n);
@@ -438,6 +451,7 @@ int main(void) {
     tcase_add_loop_test(cases, a_step_agrees_with_the_reference_kernels, 0, count);
     tcase_add_loop_test(cases, fusion_changes_nothing_beyond_rounding, 0, count);
     tcase_add_test(cases, activations_stay_blocked_between_convolutions_and_pools);
+    tcase_add_test(cases, convolutions_of_three_axes_prefer_float);
     tcase_add_test(cases, weight_gradients_add_to_what_is_there_when_asked);
     tcase_add_test(cases, nan_in_the_input_reaches_the_loss);
     suite_add_tcase(suite, cases);
