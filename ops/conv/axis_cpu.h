@@ -11,7 +11,7 @@
 
 enum { ZT_CONV_AXES = 2, ZT_CONV_AXIS_TAPS = 64, ZT_CONV_AXIS_PHASES = 16 };
 
-/* The sizes along an axis; of a window with one axis the first is of size 1. */
+/* The sizes along an axis, 0 rows, 1 columns, -1 planes of three axes; an axis that a window lacks is of size 1. */
 struct zt_conv_sizes {
     int64_t in, out, kernel, stride, dilation, pad;
 };

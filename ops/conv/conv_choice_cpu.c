@@ -121,13 +121,13 @@ static bool read_pointwise(const struct zt_conv *c, struct zt_pointwise *to) {
     return fits;
 }
 
-/* One group, and one or two axes; a plane of pointwise results is a row. */
+/* One group, and one to three axes; the places of pointwise results are a row. */
 static bool read_taps(const struct zt_conv *c, struct zt_taps_conv *to) {
     *to = (struct zt_taps_conv){ .samples = c->n, .channels = c->c, .results = c->m };
-    if (c->groups != 1 || c->window.axes > ZT_CONV_AXES)
+    if (c->groups != 1 || c->window.axes > ZT_CONV_AXES + 1)
         return false;
-    for (int a = 0; a < ZT_CONV_AXES; a++) {
-        const struct zt_conv_sizes s = zt_conv_sizes_of(&c->window, a);
+    for (int a = 0; a <= ZT_CONV_AXES; a++) {
+        const struct zt_conv_sizes s = zt_conv_sizes_of(&c->window, a - 1);
         to->in[a] = s.in;
         to->out[a] = s.out;
         to->kernel[a] = s.kernel;
@@ -137,8 +137,8 @@ static bool read_taps(const struct zt_conv *c, struct zt_taps_conv *to) {
     }
     struct zt_pointwise pointwise;
     if (read_pointwise(c, &pointwise)) {
-        to->in[0] = to->out[0] = 1;
-        to->in[1] = to->out[1] = pointwise.places;
+        to->in[0] = to->out[0] = to->in[1] = to->out[1] = 1;
+        to->in[2] = to->out[2] = pointwise.places;
     }
     return true;
 }
@@ -207,32 +207,43 @@ static bool is_first_with_pool(const struct zt_graph *g, int node, const struct 
     return pool >= 0 && c->c < 16 && is_pair(g->nodes[pool], "kernel_shape") && is_pair(g->nodes[pool], "strides");
 }
 
-/* Weight gradients for which oneDNN 2.6 takes many times as long in bfloat16: depthwise ones above 3 x 3, and those of
- * few input channels beside result channels that leave a vector part empty. */
-static bool is_slow_gradient(const struct zt_conv *c) {
-    enum { VECTOR = 16 };
-    if (c->groups == c->c && c->c > 1)
-        return zt_max_int(c->window.kernel[0], c->window.axes > 1 ? c->window.kernel[1] : 1) > 3;
-    return c->c / c->groups < VECTOR && c->m / c->groups % VECTOR != 0;
+static int64_t columns_of(const struct zt_conv *c) {
+    return c->window.axes > 0 ? c->window.kernel[c->window.axes - 1] : 1;
 }
 
-/* Whether our own kernels, which are of float, are faster than oneDNN's in bfloat16: few result channels, and weights
- * whose gradients oneDNN adds up from large parts. */
+/* Weight gradients for which oneDNN 2.6 takes longer in bfloat16, many times at worst: depthwise ones above 3 x 3, and
+ * those of few input channels beside result channels that leave a vector part empty, or of long rows of the kernel. */
+static bool is_slow_gradient(const struct zt_conv *c) {
+    enum { VECTOR = 16, LONG = 15 };
+    if (c->groups == c->c && c->c > 1)
+        return zt_max_int(c->window.kernel[0], c->window.axes > 1 ? c->window.kernel[1] : 1) > 3;
+    return c->c / c->groups < VECTOR && (c->m / c->groups % VECTOR != 0 || columns_of(c) >= LONG);
+}
+
+/* Over time, where whole tiles of oneDNN's results have taps in the padding. */
+static bool is_far(const struct zt_conv *c) {
+    enum { TILE = 16 };
+    return c->window.axes == 1 && c->groups == 1 && c->window.dilation[0] > 1 && c->window.pad[0] >= TILE;
+}
+
+/* Whether our own kernels, which are of float, are faster than oneDNN's in bfloat16: few result channels, taps that
+ * reach far into the padding, and weights whose gradients oneDNN adds up from large parts. */
 static bool has_faster_float(const struct zt_conv *c, enum zt_conv_direction direction) {
     const int64_t large = INT64_C(1) << 21;
     if (direction != ZT_CONV_TO_W)
-        return zt_taps_is_few(c, direction);
+        return zt_taps_is_few(c, direction) || (direction == ZT_CONV_TO_Y && is_far(c));
     return c->m * c->c * c->window.kernel_elems >= large && zt_conv_share(c, ZT_FLOAT, direction) < 1 &&
            zt_conv_share(c, ZT_BFLOAT16, direction) == 1;
 }
 
+/* Also those of three axes, which are not safe in bfloat16: what stands around them stays in float. */
 static bool is_slow_in_half(const struct zt_graph *g, int node) {
     const struct zt_conv_directions *d = zt_conv_directions(g->nodes[node]);
     struct zt_conv c;
     struct zt_err err = { 0 };
     if (!d->read(g, node, &c, &err))
         return false;
-    return is_first_with_pool(g, node, &c) || has_faster_float(&c, d->direction) ||
+    return c.window.axes > 2 || is_first_with_pool(g, node, &c) || has_faster_float(&c, d->direction) ||
            (d->direction == ZT_CONV_TO_W && is_slow_gradient(&c));
 }
 

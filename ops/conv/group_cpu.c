@@ -32,7 +32,7 @@ struct phase {
 struct zt_conv_group {
     const struct zt_simd_group_kernel *kernel;
     enum zt_conv_direction direction;
-    int64_t n, blocks, pieces;
+    int64_t n, channels, blocks, pieces; /* blocks: of channels, the last may have unused ones */
     struct zt_conv_sizes size[AXES];
     int phases_along[AXES];
     int taps;
@@ -88,11 +88,14 @@ const struct zt_conv_group *zt_conv_group_make(struct zt_arena *arena, const str
                                                enum zt_conv_direction direction) {
     const int64_t width = c->c / c->groups;
     const struct zt_simd_group_kernel *kernel = zt_simd_group_kernel(width);
-    if (dtype != ZT_FLOAT || !kernel || c->m != c->c || c->c % kernel->vector || c->window.axes > AXES ||
-        c->window.kernel_elems > ZT_GROUP_TAPS)
+    if (dtype != ZT_FLOAT || !kernel || c->m != c->c || c->window.axes > AXES || c->window.kernel_elems > ZT_GROUP_TAPS)
         return NULL;
     struct zt_conv_group *g = ZT_NEW(arena, struct zt_conv_group);
-    *g = (struct zt_conv_group){ .kernel = kernel, .direction = direction, .n = c->n, .blocks = c->c / kernel->vector };
+    *g = (struct zt_conv_group){ .kernel = kernel,
+                                 .direction = direction,
+                                 .n = c->n,
+                                 .channels = c->c,
+                                 .blocks = zt_ceil_div(c->c, kernel->vector) };
     int phases = 1;
     for (int a = 0; a < AXES; a++) {
         g->size[a] = zt_conv_sizes_of(&c->window, a);
@@ -120,9 +123,19 @@ const struct zt_layout *zt_conv_group_layout(const struct zt_conv_group *g, stru
 
 /* ---- workspace: [ weights or their partial sums | a plane with margins a thread ] ---- */
 
-/* Elements of a block's weights, [tap][width][vector]; a partial sum has a vector more, that of the bias. */
+/* Elements to the bias of a block, which stands behind its weights, [tap][width][vector]. */
+static int64_t bias_at(const struct zt_conv_group *g) {
+    return (int64_t)g->taps * g->kernel->width * g->kernel->vector;
+}
+
+/* Elements of a block's weights and bias. */
 static int64_t weight_elems(const struct zt_conv_group *g) {
-    return (int64_t)(g->taps * g->kernel->width + (g->direction == ZT_CONV_TO_W)) * g->kernel->vector;
+    return bias_at(g) + g->kernel->vector;
+}
+
+/* Channels of a block. */
+static int channels_of(const struct zt_conv_group *g, int64_t block) {
+    return (int)zt_min_int(g->kernel->vector, g->channels - block * g->kernel->vector);
 }
 
 static int64_t weights_elems(const struct zt_conv_group *g) {
@@ -176,14 +189,20 @@ struct job {
     float *packed, *scratch; /* weights or their partial sums, planes */
 };
 
+/* Unused channels have zeros, so that their results are zeros. */
 static void pack_block(void *arg, int64_t block) {
     const struct job *job = arg;
     const struct zt_conv_group *g = job->g;
+    const float *bias = job->planes->bias;
+    const int vector = g->kernel->vector, channels = channels_of(g, block);
     float *to = job->packed + block * weight_elems(g);
+    memset(to, 0, (size_t)weight_elems(g) * sizeof *to);
     for (int t = 0; t < g->taps; t++)
-        for (int k = 0; k < g->kernel->width; k++)
-            for (int l = 0; l < g->kernel->vector; l++)
-                *to++ = job->planes->weight[weight_at(g, block, l, k, t, g->direction == ZT_CONV_TO_Y)];
+        for (int k = 0; k < g->kernel->width; k++, to += vector)
+            for (int l = 0; l < channels; l++)
+                to[l] = job->planes->weight[weight_at(g, block, l, k, t, g->direction == ZT_CONV_TO_Y)];
+    for (int l = 0; bias && l < channels; l++)
+        to[l] = bias[block * vector + l];
 }
 
 /* A plane with its margins, the next plane that is read, and the results. */
@@ -200,18 +219,26 @@ static void fetch(const float *from, const float *end) {
 
 /* Some rows at a time; with the first phase the next plane is fetched meanwhile. */
 static void run_phase(const struct job *job, int phase, const struct on_plane *p) {
-    static const float no_bias[16];
     const struct zt_conv_group *g = job->g;
-    const float *bias = job->planes->bias ? job->planes->bias + p->block * g->kernel->vector : no_bias;
+    const float *weights = job->packed + p->block * weight_elems(g);
     struct zt_simd_group part = g->phase[phase].grid;
     const int64_t rows = part.rows, beside = zt_max_int(1, RESULTS / zt_max_int(1, part.cols));
     for (int64_t r = 0; r < rows; r += beside) {
         part.rows = zt_min_int(beside, rows - r);
         if (phase == 0)
             fetch(p->next + p->next_elems * r / rows, p->next + p->next_elems * (r + part.rows) / rows);
-        g->kernel->run(&part, p->from + r * part.x_row, job->packed + p->block * weight_elems(g), bias,
-                       job->planes->relu, p->to + g->phase[phase].first + r * part.y_row);
+        g->kernel->run(&part, p->from + r * part.x_row, weights, weights + bias_at(g), job->planes->relu,
+                       p->to + g->phase[phase].first + r * part.y_row);
     }
+}
+
+/* Also clears the channels that the last block does not use, where the activation gives others than 0 there. */
+static void activate(const struct job *job, int64_t block, const float *from, int64_t elems, float *to) {
+    const struct zt_activation *activation = &job->planes->activation;
+    const int vector = job->g->kernel->vector, channels = channels_of(job->g, block);
+    zt_activation_run(activation, ZT_FLOAT, elems, from, to);
+    for (int64_t i = 0; channels < vector && !activation->keeps_zero && i < elems; i += vector)
+        memset(to + i + channels, 0, (size_t)(vector - channels) * sizeof *to);
 }
 
 static void run_plane(void *arg, int64_t plane) {
@@ -228,7 +255,7 @@ static void run_plane(void *arg, int64_t plane) {
     for (int i = 0; i < g->phases; i++)
         run_phase(job, i, &(struct on_plane){ from, next, to, from_elems, block });
     if (job->planes->activation.run)
-        zt_activation_run(&job->planes->activation, ZT_FLOAT, elems, to, job->planes->activated + plane * elems);
+        activate(job, block, to, elems, job->planes->activated + plane * elems);
 }
 
 void zt_conv_group_run(const struct zt_conv_group *g, const struct zt_conv_group_planes *planes, void *workspace,
@@ -267,7 +294,7 @@ static void gradient_piece(void *arg, int64_t unit) {
                 &g->phase->grid, with_margins(g, (const float *)job->weights->x + (n * g->blocks + block) * x, scratch),
                 dy, sums);
         if (job->weights->db)
-            add_plane(dy, g->size[0].out * g->size[1].out, vector, sums + weight_elems(g) - vector);
+            add_plane(dy, g->size[0].out * g->size[1].out, vector, sums + bias_at(g));
     }
 }
 
@@ -276,16 +303,18 @@ static void finish_block(void *arg, int64_t block) {
     const struct job *job = arg;
     const struct zt_conv_group *g = job->g;
     const int vector = g->kernel->vector, width = g->kernel->width;
-    const int64_t elems = weight_elems(g);
-    float *sums = job->packed + block * g->pieces * elems;
-    zt_sum_blocks(sums, elems, g->pieces, 1);
-    for (int i = 0; job->weights->dw && i < g->taps * width * vector; i++) {
+    const int channels = channels_of(g, block);
+    float *sums = job->packed + block * g->pieces * weight_elems(g);
+    zt_sum_blocks(sums, weight_elems(g), g->pieces, 1);
+    for (int i = 0; job->weights->dw && i < bias_at(g); i++) {
         const int tap = i / vector / width, channel = i % vector, other = (channel + i / vector) % width;
+        if (channel >= channels)
+            continue;
         float *to = job->weights->dw + weight_at(g, block, channel, other, tap, false);
         *to = job->weights->accumulate ? *to + sums[i] : sums[i];
     }
-    for (int l = 0; job->weights->db && l < vector; l++)
-        job->weights->db[block * vector + l] = sums[elems - vector + l];
+    for (int l = 0; job->weights->db && l < channels; l++)
+        job->weights->db[block * vector + l] = sums[bias_at(g) + l];
 }
 
 void zt_conv_group_weight_gradient(const struct zt_conv_group *g, const struct zt_planes_weights *weights,

@@ -78,9 +78,9 @@ static bool is_few_results(const struct zt_taps *f) {
     return f->results <= MOST_RESULTS && f->channels >= lanes && 10 * here < 7 * others;
 }
 
-/* Where oneDNN's kernels are slower: over time; where taps are so far apart that whole tiles of results lack some; and
- * strided with few taps for each input. With vectors of 8 those of dilated convolutions, and strided ones over time to
- * x. */
+/* Where oneDNN's kernels are slower: over time; where taps are so far apart that whole tiles of results lack some;
+ * strided with few taps for each input; and where channels leave a fifth of their vectors empty, by which oneDNN
+ * multiplies too. With vectors of 8 those of dilated convolutions, and strided ones over time to x. */
 static bool is_dense(const struct zt_taps *f) {
     enum { FAR = 4, SHORT = 3, LEAST = 16 };
     const struct zt_conv_sizes *rows = &f->size[0], *columns = &f->size[1];
@@ -92,6 +92,8 @@ static bool is_dense(const struct zt_taps *f) {
     if (f->kernels->vector < 16 && columns->dilation == 1 && !(f->to_x && time && strided))
         return false;
     if ((time && places >= LEAST) || (columns->kernel > 1 && columns->dilation >= FAR))
+        return true;
+    if (!strided && f->channels * 5 <= zt_ceil_div(f->channels, f->kernels->vector) * f->kernels->vector * 4)
         return true;
     if (!strided)
         return false;

@@ -218,11 +218,12 @@ static void set_attrs(struct zt_graph *g, struct zt_node *like, const struct zt_
     like->attr = to;
 }
 
-/* Whether the convolution is of float, or in bfloat16 of one group and taken by the CPU. */
-static bool fits_type(const struct zt_graph *g, int conv) {
+/* Whether the convolution is of one group, of float, or of bfloat16 and taken by the CPU. oneDNN 2.6 has but its
+ * reference kernel for groups whose channels are no whole vectors, where results lie in vectors of channels. */
+static bool fits(const struct zt_graph *g, int conv) {
     const enum zt_dtype dtype = zt_in(g, conv, 0)->dtype;
-    return dtype == ZT_FLOAT ||
-           (dtype == ZT_BFLOAT16 && zt_attr_int(g->nodes[conv], "group", 1) == 1 && zt_op_takes(g, conv, ZT_CPU));
+    return zt_attr_int(g->nodes[conv], "group", 1) == 1 &&
+           (dtype == ZT_FLOAT || (dtype == ZT_BFLOAT16 && zt_op_takes(g, conv, ZT_CPU)));
 }
 
 /* MaxPoolTrain of a ConvRelu whose result nothing else reads. */
@@ -232,7 +233,7 @@ static bool fuse_forward(struct zt_graph *g, const struct zt_op_table *table, in
     if (strcmp(g->nodes[node]->op_type, "MaxPoolTrain") != 0)
         return false;
     int from = zt_fuse_producer(g, node, 0, "ConvRelu", true);
-    if (from < 0 || !fits_type(g, from) || !zt_pool_read(g, node, &pool, &ignored))
+    if (from < 0 || !fits(g, from) || !zt_pool_read(g, node, &pool, &ignored))
         return false;
     const struct zt_window *w = &pool.window;
     if (w->axes != 2 || w->kernel_elems > 256 || w->dilation[0] != 1 || w->dilation[1] != 1)

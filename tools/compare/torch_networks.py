@@ -11,6 +11,7 @@ from torch.nn import functional as F
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "export"))
 import torch_further_networks  # noqa: E402
 import torch_other_networks  # noqa: E402
+import torch_varied_networks  # noqa: E402
 from torch_other_networks import conv, head  # noqa: E402
 from torch_torchscript import Block, ConvNet, ResNet20  # noqa: E402
 
@@ -266,5 +267,5 @@ NETWORKS = {
     "densenet": densenet, "convnext": convnext, "unet": UNet, "vit": Vit, "lstm": Lstm, "dlrm": Dlrm,
     "gpt2-124m": lambda: Gpt2(12, 768, 12, 256, 50257), "vit-b16": lambda: Vit(12, 768, 12, 16, 196, 1000), "resnet50": resnet50,
     "gpt": lambda: Gpt2(4, 256, 4, 256, 4096), "gpt-768": lambda: Gpt2(6, 768, 12, 128, 16384, tied=False),
-    **torch_other_networks.NETWORKS, **torch_further_networks.NETWORKS,
+    **torch_other_networks.NETWORKS, **torch_further_networks.NETWORKS, **torch_varied_networks.NETWORKS,
 }

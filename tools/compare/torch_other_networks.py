@@ -1,4 +1,5 @@
-"""Networks of other kinds than the rows of the goals, for row C15 of tools/compare_torch; torch_further_networks.py has more. NETWORKS: as in torch_networks.py."""
+"""Networks of other kinds than the rows of the goals, for row C15 of tools/compare_torch; torch_further_networks.py and
+torch_varied_networks.py have more. NETWORKS: as in torch_networks.py."""
 import torch
 from torch import nn
 from torch.nn import functional as F

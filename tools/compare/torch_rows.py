@@ -7,15 +7,16 @@ RATE = 1e-4  # of the optimizer
 
 class Job:
     """A network to train. `inputs` and `target`: the shape of a sample, and the number of values of an integer (None: normal floats).
-    `within`: how far apart the last losses may be, as a share of the first one, where rounding grows (None: as elsewhere)."""
+    `loss`: its type, where it is neither cross_entropy nor mse. `within`: how far apart the last losses may be, as a share of the
+    first one, where rounding grows (None: as elsewhere)."""
 
     def __init__(self, batch, inputs, target, steps, **more):
         self.batch, self.inputs, self.target, self.steps = batch, inputs, target, steps
         self.network, self.bf16, self.optimizer = more.get("network"), more.get("bf16", False), more.get("optimizer", "AdamW")
-        self.within = more.get("within")
+        self.within, self.kind = more.get("within"), more.get("loss")
 
     def loss(self):
-        return "cross_entropy" if self.target[1] else "mse"
+        return self.kind or ("cross_entropy" if self.target[1] else "mse")
 
 
 def image(size, channels=3):
@@ -101,8 +102,49 @@ OTHERS = {
     "factors": Job(1024, {"users": ((), 30000), "things": ((), 20000)}, classes(2), 60),
     "table": Job(256, {"columns": ((40,), None)}, classes(2), 60),
 }
+VARIED = {
+    "keywords": Job(100, {"sound": ((1, 49, 10), None)}, classes(12), 40),
+    "deep": Job(4, image(32), classes(10), 30),
+    "single": Job(1, {"image": ((3, 160, 128), None)}, classes(100), 40),
+    "cbam": Job(32, image(32), classes(10), 20),
+    "vae": Job(64, {"image": ((1, 28, 28), None), "numbers": ((40,), None)}, ((1, 28, 28), None), 40, loss="bce_with_logits"),
+    "srresnet": Job(4, image(24), ((3, 96, 96), None), 15, loss="l1"),
+    "volumes": Job(2, {"volume": ((1, 16, 48, 48), None)}, ((2, 16, 48, 48), None), 15),
+    "mobilevit": Job(16, image(64), classes(100), 20),
+    "poolformer": Job(16, image(64), classes(100), 20),
+    "repvgg": Job(32, image(48), classes(100), 20),
+    "hrnet": Job(4, image(64), ((5, 32, 32), None), 20),
+    "convlstm": Job(8, {"frames": ((8, 32, 32), None)}, ((1, 32, 32), None), 15, loss="smooth_l1"),
+    "eeg": Job(32, {"series": ((1, 22, 256), None)}, classes(4), 20),
+    "erfnet": Job(4, {"image": ((3, 64, 96), None)}, ((5, 64, 96), None), 20),
+    "ghostnet": Job(32, image(64), classes(100), 20),
+    "large-kernels": Job(16, image(56), classes(100), 20),
+    "convnext2": Job(8, image(64), classes(100), 20),
+    "uneven": Job(48, {"image": ((3, 27, 43), None)}, classes(7), 20),
+    "waveform": Job(16, {"sound": ((1, 8000), None)}, classes(35), 20),
+    "weight-norm": Job(16, {"series": ((1, 400), None)}, classes(10), 20),
+    "glow": Job(4, {"sound": ((8, 250), None)}, ((8, 250), None), 20),
+    "gmlp": Job(8, tokens(96, 4000), classes(10), 20),
+    "fnet": Job(8, tokens(128, 4000), classes(10), 20),
+    "multi-query": Job(2, tokens(384, 2000), ((384,), 2000), 15),
+    "perceiver": Job(8, {"inputs": ((400, 64), None)}, classes(20), 25),
+    "linear-attention": Job(4, tokens(512, 256), classes(10), 20),
+    "attended": Job(24, {"read": ((20,), 6000), "written": ((25,), 6000)}, ((25,), 6000), 15),
+    "letters": Job(16, tokens(128, 80), ((128,), 80), 20),
+    "long": Job(8, {"series": ((300, 6), None)}, classes(5), 20),
+    "bigru": Job(6, {"series": ((120, 40), None)}, ((120,), 30), 15),
+    "speech": Job(4, {"sound": ((1, 160, 80), None)}, ((39,), 64), 15),
+    "gat": Job(32, {"nodes": ((40, 24), None), "edges": ((40, 40), None)}, ((1,), None), 40, loss="l1"),
+    "tab-transformer": Job(128, {"kinds": ((20,), 100), "numbers": ((10,), None)}, ((1,), None), 20, loss="bce_with_logits"),
+    "deepfm": Job(512, {"sparse": ((26,), 2000)}, ((1,), None), 30, loss="bce_with_logits"),
+    "bag": Job(128, tokens(40, 50000), classes(20), 25),
+    "neighbours": Job(64, tokens(4, 30000), classes(30000), 20),
+    "small-mlp": Job(4096, {"columns": ((10,), None)}, ((1,), None), 40, loss="smooth_l1"),
+    "large-mlp": Job(4, {"columns": ((2048,), None)}, classes(10), 15),
+    "normed-mlp": Job(200, {"columns": ((54,), None)}, classes(7), 80),
+}
 MEASURED = list(JOBS)  # whose memory is a row of its own
-JOBS.update(OTHERS)
+JOBS.update({**OTHERS, **VARIED})
 for name, job in JOBS.items():
     job.name, job.network = name, job.network or name
 
@@ -135,7 +177,7 @@ ROWS = [
     *steps("C4", "convnet-32", ratios=(3.5, 3.5)), *steps("C5", "resnet20", "resnet20-bf16", **OWN), *steps("C6", "gpt", "gpt-bf16", **OWN),
     *steps("C7", "mobilenet", "vit", "unet", "lstm", **OWN),
     *steps("C12", "resnet18", "gpt-768", "vgg", "two-branch", "odd", "densenet", "convnext", "dlrm", **OWN),
-    *steps("C14", "gpt2-124m", "vit-b16", "resnet50", ratios=(1, 1)), *steps("C15", *OTHERS, **OWN),
+    *steps("C14", "gpt2-124m", "vit-b16", "resnet50", ratios=(1, 1)), *steps("C15", *OTHERS, *VARIED, **OWN),
     Row("C8", "convnet", "start", 2, ratio=20), Row("C9", "convnet", "memory", 2, ratio=6),
     *[Row("C13", job, "memory", 2, ratio=1, planned=1.1) for job in MEASURED],
 ]

@@ -23,6 +23,8 @@ from torch_networks import NETWORKS
 from torch_rows import BATCHES, JOBS, RATE
 
 
+LOSSES = {"cross_entropy": F.cross_entropy, "mse": F.mse_loss, "l1": F.l1_loss, "smooth_l1": F.smooth_l1_loss,
+          "bce_with_logits": F.binary_cross_entropy_with_logits}
 LAST = {4: torch.channels_last, 5: torch.channels_last_3d}  # by the axes of a tensor
 
 
@@ -58,7 +60,7 @@ def batches(job, folder):
 
 
 def loss_function(job, model):
-    kind = F.cross_entropy if job.loss() == "cross_entropy" else F.mse_loss
+    kind = LOSSES[job.loss()]
 
     def loss_of(inputs, target):
         with torch.autocast("cpu", torch.bfloat16) if job.bf16 else contextlib.nullcontext():

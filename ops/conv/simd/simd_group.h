@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-enum { ZT_GROUP_TAPS = 64 };
+enum { ZT_GROUP_TAPS = 169 /* 13 x 13 */ };
 
 struct zt_simd_group {
     int64_t rows, cols;       /* of results */

@@ -17,7 +17,7 @@
 
 enum {
     LEAST_PLACES = 16 /* of a row; */,
-    LEAST_OF_TIME = 8 /* over time, or strided and dilated */,
+    LEAST_OF_TIME = 8 /* over time, in volumes, or strided and dilated */,
     LEAST_CHANNELS = 33 /* more than two vectors */,
     PLACES = 128 /* of a strip at most: a panel of vectors stays in the first cache */,
     FEWEST_PIECES = 4,
@@ -42,14 +42,23 @@ struct zt_taps_gradient {
 };
 
 static struct range range_of(const struct zt_taps_conv *c, int64_t tap) {
-    const int64_t at = tap * c->dilation[1] - c->pad[1], last = c->in[1] - 1 - at;
-    const int64_t first = at < 0 ? zt_ceil_div(-at, c->stride[1]) : 0;
-    const int64_t end = last < 0 ? 0 : zt_min_int(c->out[1], last / c->stride[1] + 1);
+    const int64_t at = tap * c->dilation[2] - c->pad[2], last = c->in[2] - 1 - at;
+    const int64_t first = at < 0 ? zt_ceil_div(-at, c->stride[2]) : 0;
+    const int64_t end = last < 0 ? 0 : zt_min_int(c->out[2], last / c->stride[2] + 1);
     return (struct range){ first, zt_max_int(first, end) };
 }
 
+/* Rows of the kernel, and of the results of a sample. */
+static int64_t kernel_rows(const struct zt_taps_conv *c) {
+    return c->kernel[0] * c->kernel[1];
+}
+
+static int64_t out_rows(const struct zt_taps_conv *c) {
+    return c->out[0] * c->out[1];
+}
+
 static int64_t sum_elems(const struct zt_taps_gradient *w) {
-    return w->conv.kernel[0] * w->conv.results * w->pairs * w->kernels->vector;
+    return kernel_rows(&w->conv) * w->conv.results * w->pairs * w->kernels->vector;
 }
 
 static int64_t bias_elems(const struct zt_taps_gradient *w) {
@@ -67,30 +76,35 @@ static int64_t panel_of(const struct zt_taps_gradient *w) {
     return zt_ceil_div(of, zt_ceil_div(of, most));
 }
 
-/* With shorter rows of results others are faster, and in planes with fewer vectors of 16 channels. */
+/* With shorter rows of results others are faster, in planes with fewer vectors of 16 channels, and in volumes with
+ * whole vectors, for which oneDNN 2.6 has a kernel. */
 static bool fits(const struct zt_outer_kernels *k, const struct zt_taps_conv *c) {
-    const bool time = c->in[0] == 1 && c->out[0] == 1, sparse = c->stride[1] > 1 && c->dilation[1] > 1;
+    const bool volume = c->in[0] > 1 || c->out[0] > 1, sparse = c->stride[2] > 1 && c->dilation[2] > 1;
+    const bool time = !volume && c->in[1] == 1 && c->out[1] == 1;
+    if (volume)
+        return c->out[2] >= LEAST_OF_TIME && c->channels >= k->vector / 2 &&
+               (c->channels % k->vector > 0 || c->results % k->vector > 0);
     if (c->results <= ZT_TAPS_FEW)
-        return c->out[1] >= LEAST_PLACES && c->channels >= k->vector;
+        return c->out[2] >= LEAST_PLACES && c->channels >= k->vector;
     if (time || sparse)
-        return c->out[1] >= LEAST_OF_TIME && c->channels >= k->vector;
-    return c->out[1] >= LEAST_PLACES && c->channels >= (k->vector == 16 ? LEAST_CHANNELS : k->vector);
+        return c->out[2] >= LEAST_OF_TIME && c->channels >= k->vector;
+    return c->out[2] >= LEAST_PLACES && c->channels >= (k->vector == 16 ? LEAST_CHANNELS : k->vector);
 }
 
 const struct zt_taps_gradient *zt_taps_gradient_make(struct zt_arena *arena, const struct zt_taps_conv *c) {
     const struct zt_outer_kernels *k = zt_outer_kernels();
-    if (!k || c->samples * c->out[0] == 0 || !fits(k, c))
+    if (!k || c->samples * out_rows(c) == 0 || !fits(k, c))
         return NULL;
     struct zt_taps_gradient *w = ZT_NEW(arena, struct zt_taps_gradient);
     *w = (struct zt_taps_gradient){ .kernels = k, .conv = *c, .few = c->results <= ZT_TAPS_FEW };
     w->vectors = zt_ceil_div(c->channels, k->vector);
-    w->pairs = c->kernel[1] * w->vectors;
+    w->pairs = c->kernel[2] * w->vectors;
     w->panel = panel_of(w);
-    w->strips = zt_ceil_div(c->out[1], PLACES);
-    w->places = zt_ceil_div(c->out[1], w->strips);
-    w->pieces = zt_min_int(SUMS / piece_elems(w), c->samples * c->out[0] * c->out[1] / LEAST_OF_PIECE);
+    w->strips = zt_ceil_div(c->out[2], PLACES);
+    w->places = zt_ceil_div(c->out[2], w->strips);
+    w->pieces = zt_min_int(SUMS / piece_elems(w), c->samples * out_rows(c) * c->out[2] / LEAST_OF_PIECE);
     w->pieces = zt_max_int(FEWEST_PIECES, zt_min_int(MOST_PIECES, w->pieces));
-    w->pieces = zt_min_int(w->pieces, c->samples * c->out[0] * w->strips);
+    w->pieces = zt_min_int(w->pieces, c->samples * out_rows(c) * w->strips);
     w->range = ZT_NEW_N(arena, struct range, w->pairs);
     for (int64_t p = 0; p < w->pairs; p++)
         w->range[p] = range_of(c, p / w->vectors);
@@ -171,7 +185,7 @@ static void sum_pairs(const struct job *job, const struct line *line, int64_t fi
     const struct range in = { zt_max_int(r.first, line->strip.first), zt_min_int(r.end, line->strip.end) };
     if (in.end <= in.first)
         return;
-    const int64_t step = w->conv.stride[1] * job->data->x_planes.pixel;
+    const int64_t step = w->conv.stride[2] * job->data->x_planes.pixel;
     const float *dy = line->dy + (in.first - line->strip.first) * dy_step(job);
     struct zt_outer_sums s = { .a_step = dy_step(job),
                                .b_step = step,
@@ -192,7 +206,7 @@ static void sum_pairs(const struct job *job, const struct line *line, int64_t fi
 /* Pairs whose taps have other results beyond those that all have take them alone. */
 static void sum_group(const struct job *job, const struct line *line, int64_t first, int count) {
     const struct zt_taps_gradient *w = job->w;
-    struct range all = { 0, w->conv.out[1] };
+    struct range all = { 0, w->conv.out[2] };
     for (int i = 0; i < count; i++) {
         const struct range *r = &w->range[first + i];
         all = (struct range){ zt_max_int(all.first, r->first), zt_min_int(all.end, r->end) };
@@ -225,7 +239,7 @@ static void add_bias(const struct job *job, const float *dy, int64_t places, flo
                             sums + m);
         return;
     }
-    for (int64_t m = 0; m < w->conv.results; m++, dy += w->conv.out[0] * w->conv.out[1], sums += lanes) {
+    for (int64_t m = 0; m < w->conv.results; m++, dy += out_rows(&w->conv) * w->conv.out[2], sums += lanes) {
         w->kernels->add(dy, lanes, places / lanes, sums);
         for (int64_t i = places / lanes * lanes; i < places; i++)
             sums[i % lanes] += dy[i];
@@ -233,7 +247,7 @@ static void add_bias(const struct job *job, const float *dy, int64_t places, flo
 }
 
 static void pack_strip(const struct zt_taps_gradient *w, const float *dy, int64_t places, float *to) {
-    const int64_t plane = w->conv.out[0] * w->conv.out[1];
+    const int64_t plane = out_rows(&w->conv) * w->conv.out[2];
     for (int64_t i = 0; i < places; i++)
         for (int64_t m = 0; m < w->conv.results; m++)
             *to++ = dy[m * plane + i];
@@ -250,27 +264,29 @@ static struct strip strip_of(const struct job *job, int64_t index) {
     const struct zt_taps_gradient *w = job->w;
     const struct zt_planes *dy = &job->data->dy_planes;
     const int64_t row = index / w->strips, first = index % w->strips * w->places;
-    struct strip s = { .results = { first, zt_min_int(first + w->places, w->conv.out[1]) },
-                       .sample = row / w->conv.out[0],
-                       .row = row % w->conv.out[0] };
-    s.dy = (const float *)job->data->dy + s.sample * dy->sample + (s.row * w->conv.out[1] + first) * dy->pixel;
+    struct strip s = { .results = { first, zt_min_int(first + w->places, w->conv.out[2]) },
+                       .sample = row / out_rows(&w->conv),
+                       .row = row % out_rows(&w->conv) };
+    s.dy = (const float *)job->data->dy + s.sample * dy->sample + (s.row * w->conv.out[2] + first) * dy->pixel;
     return s;
 }
 
-/* The row of x that a row of the kernel covers, which may be outside the plane. */
+/* The row of x that row k of the kernel covers, of all planes; -1: it is outside. */
 static int64_t row_of_x(const struct zt_taps_conv *c, const struct strip *s, int64_t k) {
-    return s->row * c->stride[0] + k * c->dilation[0] - c->pad[0];
+    const int64_t plane = s->row / c->out[1] * c->stride[0] + k / c->kernel[1] * c->dilation[0] - c->pad[0];
+    const int64_t row = s->row % c->out[1] * c->stride[1] + k % c->kernel[1] * c->dilation[1] - c->pad[1];
+    return plane < 0 || plane >= c->in[0] || row < 0 || row >= c->in[1] ? -1 : plane * c->in[1] + row;
 }
 
 static const float *x_at(const struct job *job, const struct strip *s, int64_t row) {
     const struct zt_planes *x = &job->data->x_planes;
-    return (const float *)job->data->x + s->sample * x->sample + row * job->w->conv.in[1] * x->pixel;
+    return (const float *)job->data->x + s->sample * x->sample + row * job->w->conv.in[2] * x->pixel;
 }
 
 static struct ahead ahead_of(const struct job *job, const struct strip *s) {
     const struct zt_taps_conv *c = &job->w->conv;
-    const int64_t row = zt_max_int(0, zt_min_int(row_of_x(c, s, c->kernel[0] - 1), c->in[0] - 1));
-    const int64_t place = zt_min_int(s->results.first * c->stride[1], c->in[1] - 1);
+    const int64_t row = zt_max_int(0, row_of_x(c, s, kernel_rows(c) - 1));
+    const int64_t place = zt_min_int(s->results.first * c->stride[2], c->in[2] - 1);
     return (struct ahead){ .x = x_at(job, s, row) + place * job->data->x_planes.pixel, .dy = s->dy };
 }
 
@@ -280,12 +296,13 @@ static void sum_strip(const struct job *job, const struct strip *s, struct ahead
     float *sums = line.sums;
     line.strip = s->results;
     line.ahead = ahead;
-    for (int64_t k = 0; k < c->kernel[0] && job->data->dw; k++) {
+    for (int64_t k = 0; k < kernel_rows(c) && job->data->dw; k++) {
         const int64_t row = row_of_x(c, s, k);
+        if (row < 0)
+            continue;
         line.x = x_at(job, s, row);
         line.sums = sums + k * c->results * w->pairs * w->kernels->vector;
-        if (row >= 0 && row < c->in[0])
-            sum_line(job, &line);
+        sum_line(job, &line);
     }
     if (job->data->db)
         add_bias(job, s->dy, s->results.end - s->results.first, sums + sum_elems(w));
@@ -297,14 +314,14 @@ static void find_pairs(const struct job *job) {
     const struct zt_planes *x = &job->data->x_planes;
     for (int64_t p = 0; p < w->pairs; p++) {
         const int64_t tap = p / w->vectors, channel = p % w->vectors * w->kernels->vector;
-        job->at[p] = (tap * w->conv.dilation[1] - w->conv.pad[1]) * x->pixel + zt_planes_channel(x, channel);
+        job->at[p] = (tap * w->conv.dilation[2] - w->conv.pad[2]) * x->pixel + zt_planes_channel(x, channel);
     }
 }
 
 static void do_piece(void *arg, int64_t piece) {
     const struct job *job = arg;
     const struct zt_taps_gradient *w = job->w;
-    const int64_t strips = w->conv.samples * w->conv.out[0] * w->strips;
+    const int64_t strips = w->conv.samples * out_rows(&w->conv) * w->strips;
     float *sums = job->sums + piece * piece_elems(w);
     memset(sums, 0, (size_t)piece_elems(w) * sizeof *sums);
     const int64_t end = strips * (piece + 1) / w->pieces;
@@ -322,10 +339,10 @@ static void finish_channel(void *arg, int64_t m) {
     const struct job *job = arg;
     const struct zt_taps_gradient *w = job->w;
     const struct zt_taps_conv *c = &w->conv;
-    const int64_t lanes = w->kernels->vector, taps = c->kernel[0] * c->kernel[1];
+    const int64_t lanes = w->kernels->vector, taps = kernel_rows(c) * c->kernel[2];
     for (int64_t t = 0; t < taps; t++) {
-        const int64_t row = (t / c->kernel[1] * c->results + m) * w->pairs;
-        const float *from = job->sums + (row + t % c->kernel[1] * w->vectors) * lanes;
+        const int64_t row = (t / c->kernel[2] * c->results + m) * w->pairs;
+        const float *from = job->sums + (row + t % c->kernel[2] * w->vectors) * lanes;
         float *to = job->data->dw + m * c->channels * taps + t;
         for (int64_t channel = 0; channel < c->channels; channel++, to += taps)
             *to = (job->data->accumulate ? *to : 0) + from[channel];

@@ -1,6 +1,6 @@
-/* Weight gradients tap by tap, of convolutions with one group and one or two axes: dw[m][c][tap] is the sum over places
- * of dy[m] x[c] at the tap. x lies in vectors of channels, and so does dy, but with few result channels it is plain;
- * the gradients are plain. */
+/* Weight gradients tap by tap, of convolutions with one group and one to three axes: dw[m][c][tap] is the sum over
+ * places of dy[m] x[c] at the tap. x lies in vectors of channels, and so does dy, but with few result channels it is
+ * plain; the gradients are plain. */
 #ifndef ZT_OPS_CPU_GRADIENT_TAPS_H
 #define ZT_OPS_CPU_GRADIENT_TAPS_H
 
@@ -8,10 +8,10 @@
 
 enum { ZT_TAPS_FEW = 6 }; /* result channels, of which dy is plain */
 
-/* Rows, columns; of one axis the rows are 1. */
+/* Planes, rows, columns; those that a convolution lacks are 1. */
 struct zt_taps_conv {
     int64_t samples, channels, results;
-    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
 };
 
 struct zt_taps_gradient;

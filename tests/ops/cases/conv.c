@@ -47,6 +47,16 @@ const struct zt_case zt_cases_conv[] = {
     { "Conv", "float[2,16,12,13] float[16,1,3,3]", .attrs = "group=16 strides=[2,2] pads=[1,1,1,1]", .grad = 3 },
     { "Conv", "float[5,48,9,7] float[48,1,5,4] float[48]", .attrs = "group=48 dilations=[1,2] pads=[2,0,1,3]",
       .grad = 7 },
+    /* the same, that leave the last vector part empty */
+    { "Conv", "float[3,40,11,9] float[40,1,7,7] float[40]", .attrs = "group=40 pads=[3,3,3,3]", .grad = 7 },
+    { "Conv", "float[2,24,14,13] float[24,1,11,11] float[24]", .attrs = "group=24 pads=[5,5,5,5]", .grad = 7 },
+    { "Conv", "float[2,5,9,8] float[5,1,3,3]", .attrs = "group=5 strides=[2,1] pads=[1,1,1,1]", .grad = 3 },
+    { "Conv", "float[5,36,19] float[36,4,3] float[36]", .attrs = "group=9 pads=[1,1]", .grad = 7 },
+    { "ConvTranspose", "float[2,20,5,6] float[20,2,3,3] float[20]", .attrs = "group=10 strides=[2,2] pads=[1,0,0,1]",
+      .grad = 7 },
+    { "ConvRelu", "float[2,20,6,5] float[20,1,3,3] float[20]", .attrs = "group=20", .domain = "ztrain" },
+    { "ConvActivation", "float[2,20,6,5] float[20,1,3,3] float[20]", .attrs = "group=20 activation=Sigmoid",
+      .domain = "ztrain" },
     { "ConvRelu", "float[2,16,6,5] float[16,2,3,3] float[16]", .attrs = "group=8", .domain = "ztrain" },
     { "ConvRelu", "float[3,5,9,7] float[6,5,3,3]", .attrs = "pads=[1,1,1,1] strides=[2,1]", .domain = "ztrain" },
     { "ConvRelu", "bfloat16[2,8,6,5] bfloat16[16,8,3,3] bfloat16[16]", .attrs = "pads=[1,1,1,1]", .domain = "ztrain",
@@ -179,6 +189,9 @@ const struct zt_case zt_cases_conv[] = {
       .attrs = "input_shape=[2,40,50] pads=[2,2] dilations=[2]", .domain = "ztrain" },
     { "ConvGradWeight", "float[40,32,150] float[40,50,150]", .attrs = "kernel_shape=[3] pads=[4,4] dilations=[4]",
       .domain = "ztrain", .outs = 2 },
+    /* channels that leave much of a vector empty */
+    { "Conv", "float[2,18,13,14] float[36,18,5,5] float[36]", .attrs = "pads=[2,2,2,2]", .grad = 7 },
+    { "ConvRelu", "float[3,20,7,31] float[20,20,1,7] float[20]", .attrs = "pads=[0,3,0,3]", .domain = "ztrain" },
     /* with an activation behind it: channels that leave a block part empty, narrow groups, what the convolution made as
      * a second output */
     { "ConvActivation", "float[2,3,6,5] float[5,3,3,3] float[5]", .attrs = "activation=Sigmoid pads=[1,1,1,1]",
@@ -216,6 +229,11 @@ const struct zt_case zt_cases_conv[] = {
       .domain = "ztrain" },
     { "ConvGradInputAdd", "float[24,16,3,2,3] float[3,24,5,5,7] - float[3,16,5,6,7]",
       .attrs = "pads=[1,0,1,1,0,1] input_shape=[3,16,5,6,7]", .domain = "ztrain" },
+    /* three axes, part empty vectors of channels, few results */
+    { "Conv", "float[2,12,5,6,19] float[20,12,3,2,3] float[20]", .attrs = "pads=[1,0,1,1,1,1]", .grad = 7 },
+    { "Conv", "float[2,17,5,7,20] float[33,17,2,3,3] float[33]",
+      .attrs = "strides=[2,1,2] dilations=[2,3,2] pads=[2,3,4,0,3,1]", .grad = 7 },
+    { "Conv", "float[2,16,4,5,17] float[3,16,3,3,1] float[3]", .attrs = "pads=[1,1,0,1,1,0]", .grad = 7 },
     /* three axes, whole vectors of channels */
     { "Conv", "float[3,16,5,6,7] float[24,16,3,2,3] float[24]", .attrs = "pads=[1,0,1,1,1,1]", .grad = 7 },
     { "Conv", "float[2,32,9,5,8] float[16,32,2,3,3]", .attrs = "strides=[3,1,2] dilations=[2,1,2] pads=[1,2,4,0,1,4]",

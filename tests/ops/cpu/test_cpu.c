@@ -5,6 +5,7 @@
 #include "graph/passes/grad.h"
 #include "graph/passes/infer.h"
 #include "graph/passes/assign/assign.h"
+#include "ops/conv/kernels.h"
 #include "ops/cpu/simd_gemm.h"
 #include "ops/table.h"
 #include "tests/normal.h"
@@ -394,6 +395,37 @@ START_TEST(activations_stay_blocked_between_convolutions_and_pools) {
 }
 END_TEST
 
+/* Whether the convolution of bfloat16 that was added last would rather be of float. */
+static bool prefers_float(struct net *n, int y) {
+    const int node = n->g->node_count - 1;
+    OK(zt_graph_index(n->g, &err) && zt_pass_resolve(n->g, &zt_ops, &y, 1, &err) && zt_pass_infer(n->g, 1 << 20, &err));
+    const bool prefers = zt_conv_cpu_prefers_float(n->g, node);
+    zt_graph_destroy(n->g);
+    return prefers;
+}
+
+/* Those of three axes, over time with taps far in the padding, and weight gradients of long rows of the kernel. */
+START_TEST(slow_convolutions_of_bfloat16_prefer_float) {
+    struct net n = { .g = zt_graph_create("volumes") };
+    int x = add_leaf(&n, "x", ZT_BFLOAT16, (struct zt_shape){ 5, { 2, 32, 3, 4, 5 } }, ZT_FROM_INPUT);
+    int w = add_leaf(&n, "w", ZT_BFLOAT16, (struct zt_shape){ 5, { 32, 32, 3, 3, 3 } }, ZT_FROM_INPUT);
+    ck_assert(prefers_float(&n, add_node(&n, "Conv", "", x, w, -1)));
+    n = (struct net){ .g = zt_graph_create("time") };
+    x = add_leaf(&n, "x", ZT_BFLOAT16, (struct zt_shape){ 3, { 2, 32, 80 } }, ZT_FROM_INPUT);
+    w = add_leaf(&n, "w", ZT_BFLOAT16, (struct zt_shape){ 3, { 32, 32, 3 } }, ZT_FROM_INPUT);
+    int y = add_node(&n, "Conv", "", x, w, -1);
+    zt_node_set_ints(n.g, n.g->node_count - 1, "dilations", (int64_t[]){ 16 }, 1);
+    zt_node_set_ints(n.g, n.g->node_count - 1, "pads", (int64_t[]){ 32, 0 }, 2);
+    ck_assert(prefers_float(&n, y));
+    n = (struct net){ .g = zt_graph_create("rows") };
+    x = add_leaf(&n, "x", ZT_BFLOAT16, (struct zt_shape){ 3, { 2, 1, 80 } }, ZT_FROM_INPUT);
+    w = add_leaf(&n, "dy", ZT_BFLOAT16, (struct zt_shape){ 3, { 2, 32, 49 } }, ZT_FROM_INPUT);
+    y = add_node(&n, "ConvGradWeight", "ztrain", x, w, -1);
+    zt_node_set_ints(n.g, n.g->node_count - 1, "kernel_shape", (int64_t[]){ 32 }, 1);
+    ck_assert(prefers_float(&n, y));
+}
+END_TEST
+
 START_TEST(weight_gradients_add_to_what_is_there_when_asked) {
     struct net n = make(20, ZT_CPU, 2, true, NULL);
     run(&n);
@@ -438,6 +470,7 @@ int main(void) {
     tcase_add_loop_test(cases, a_step_agrees_with_the_reference_kernels, 0, count);
     tcase_add_loop_test(cases, fusion_changes_nothing_beyond_rounding, 0, count);
     tcase_add_test(cases, activations_stay_blocked_between_convolutions_and_pools);
+    tcase_add_test(cases, slow_convolutions_of_bfloat16_prefer_float);
     tcase_add_test(cases, weight_gradients_add_to_what_is_there_when_asked);
     tcase_add_test(cases, nan_in_the_input_reaches_the_loss);
     suite_add_tcase(suite, cases);

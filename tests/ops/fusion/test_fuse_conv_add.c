@@ -1,5 +1,5 @@
-/* Sums behind convolutions on the CPU, in whole programs: which become part of a convolution or of the gradient of its
- * data, and that weights stay the same to the last bit. */
+/* Sums and pools behind convolutions on the CPU, in whole programs: which become part of a convolution or of its
+ * gradients, and that weights stay the same to the last bit. */
 #include "tests/parallel/small_program.h"
 #include "tests/suite.h"
 
@@ -58,6 +58,19 @@ static struct zt_graph *shared(void) {
     return output(g, NET(g, "Add", "scaled", conv(g, "third", sum, 6, 1), net_param(g, "offset", SHAPE(1, 1, 2, 2))));
 }
 
+/* ReLU and a max pool behind a convolution of groups. */
+static struct zt_graph *pooled(int64_t group) {
+    static const int64_t sizes[] = { 2, 2 };
+    const int64_t dims[] = { -1, 6 };
+    struct zt_graph *g = zt_graph_create("pooled");
+    const int h = NET(g, "Relu", "relu", conv(g, "second", conv(g, "first", planes(g), 3, 1), 6, group));
+    const int pool = NET(g, "MaxPool", "pool", h);
+    zt_node_set_ints(g, g->node_count - 1, "kernel_shape", sizes, 2);
+    zt_node_set_ints(g, g->node_count - 1, "strides", sizes, 2);
+    const int rows = NET(g, "Reshape", "rows", pool, zt_graph_add_ints(g, NULL, dims, 2));
+    return tiny_output(g, NET(g, "MatMul", "y", rows, net_param(g, "fc.weight", SHAPE(6, 5))));
+}
+
 /* ---- tests ---- */
 
 static void expect(struct zt_graph *graph, int forward, int backward) {
@@ -76,6 +89,18 @@ START_TEST(sums_become_part_of_convolutions) {
 }
 END_TEST
 
+/* A fused convolution of narrow groups would run oneDNN's reference kernel. */
+START_TEST(pools_become_part_of_convolutions_of_one_group) {
+    for (int64_t group = 1; group <= 2; group++) {
+        struct small_program m;
+        small_program_create(&m, pooled(group), &(struct wish){ .ranks = 1, .stages = 1, .fast = true });
+        ck_assert_int_eq(small_program_nodes(&m, "ConvReluPool"), group == 1);
+        ck_assert_int_eq(small_program_nodes(&m, "ConvReluPoolGrad"), group == 1);
+        small_program_finish(&m);
+    }
+}
+END_TEST
+
 START_TEST(weights_stay_the_same) {
     static struct zt_graph *(*const graphs[])(void) = { residual, branches, grouped, shared };
     for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
@@ -91,6 +116,7 @@ END_TEST
 int main(void) {
     TCase *cases = tcase_create("conv_add");
     tcase_add_test(cases, sums_become_part_of_convolutions);
+    tcase_add_test(cases, pools_become_part_of_convolutions_of_one_group);
     tcase_add_test(cases, weights_stay_the_same);
     return run_suite("conv_add", cases, CK_NOFORK);
 }
