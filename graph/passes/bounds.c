@@ -5,16 +5,24 @@
 #include <math.h>
 #include <string.h>
 
-enum { DEPTH = 32, ELEMENTS = 4096 }; /* limits of the search */
+enum {
+    DEPTH = 32,
+    VALUES = 4096,
+    ELEMENTS = 4096
+}; /* limits of the search: VALUES of a graph, each as often as read */
+
+struct search {
+    int depth, values; /* of the value that is looked at; that may still be */
+};
 
 typedef struct zt_bounds range;
 
 static const range ANYTHING = { -INFINITY, INFINITY }, FLAG = { 0, 1 };
 
-static range of_value(const struct zt_graph *g, int value, int depth);
+static range of_value(const struct zt_graph *g, int value, struct search *s);
 
-static range of_input(const struct zt_graph *g, const struct zt_node *n, int i, int depth) {
-    return i < n->in_count && n->in[i] >= 0 ? of_value(g, n->in[i], depth) : ANYTHING;
+static range of_input(const struct zt_graph *g, const struct zt_node *n, int i, struct search *s) {
+    return i < n->in_count && n->in[i] >= 0 ? of_value(g, n->in[i], s) : ANYTHING;
 }
 
 static range of_contents(const struct zt_value *v) {
@@ -174,53 +182,57 @@ static range reduced_sum(const struct zt_graph *g, const struct zt_node *n, rang
     return isfinite(each) && isfinite(r.low) && isfinite(r.high) ? (range){ each * r.low, each * r.high } : ANYTHING;
 }
 
-static range by_rule(const struct zt_graph *g, const struct zt_node *n, int depth) {
+static range by_rule(const struct zt_graph *g, const struct zt_node *n, struct search *s) {
     for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) {
         if (strcmp(n->op->name, rules[k].op) != 0)
             continue;
         const int count = rules[k].inputs && rules[k].inputs < n->in_count ? rules[k].inputs : n->in_count;
         range *in = ZT_NEW_N(g->arena, range, count + 1);
         for (int i = 0; i < count; i++)
-            in[i] = of_input(g, n, i, depth);
+            in[i] = of_input(g, n, i, s);
         return rules[k].of(in, count);
     }
     return ANYTHING;
 }
 
 /* Output `out` of an If that chooses its branch when it runs. */
-static range of_branches(const struct zt_node *n, int out, int depth) {
+static range of_branches(const struct zt_node *n, int out, struct search *s) {
     const struct zt_graph *then = zt_node_attr(n, "then_branch")->graph, *other = zt_node_attr(n, "else_branch")->graph;
-    const range r[] = { of_value(then, then->outputs[out], depth), of_value(other, other->outputs[out], depth) };
+    const range r[] = { of_value(then, then->outputs[out], s), of_value(other, other->outputs[out], s) };
     return either(r, 2);
 }
 
-static range of_node(const struct zt_graph *g, const struct zt_node *n, int value, int depth) {
+static range of_node(const struct zt_graph *g, const struct zt_node *n, int value, struct search *s) {
     if (!n->op || n->in_count < 1)
         return ANYTHING;
     for (int i = 0; strcmp(n->op->name, "IfRun") == 0 && i < n->out_count; i++)
         if (n->out[i] == value)
-            return of_branches(n, i, depth);
+            return of_branches(n, i, s);
     if (*n->op->domain)
         return ANYTHING;
     if (strcmp(n->op->name, "Cast") == 0)
-        return cast(g->values[n->out[0]], of_input(g, n, 0, depth));
+        return cast(g->values[n->out[0]], of_input(g, n, 0, s));
     if (strcmp(n->op->name, "ArgMax") == 0 || strcmp(n->op->name, "ArgMin") == 0)
         return index_along(g, n);
     if (strcmp(n->op->name, "ReduceSum") == 0)
-        return reduced_sum(g, n, of_input(g, n, 0, depth));
-    return by_rule(g, n, depth);
+        return reduced_sum(g, n, of_input(g, n, 0, s));
+    return by_rule(g, n, s);
 }
 
-static range of_value(const struct zt_graph *g, int value, int depth) {
+static range of_value(const struct zt_graph *g, int value, struct search *s) {
     const struct zt_value *v = g->values[value];
     range r = v->data ? of_contents(v) : v->bounds ? *v->bounds : ANYTHING;
-    if (!v->data && v->producer >= 0 && depth < DEPTH)
-        r = of_node(g, g->nodes[v->producer], value, depth + 1);
+    if (!v->data && v->producer >= 0 && s->depth < DEPTH && s->values > 0) {
+        s->values--;
+        s->depth++;
+        r = of_node(g, g->nodes[v->producer], value, s);
+        s->depth--;
+    }
     if (isnan(r.low) || isnan(r.high))
         r = ANYTHING;
     return v->dtype == ZT_BOOL ? (range){ fmax(r.low, 0), fmin(r.high, 1) } : r;
 }
 
 struct zt_bounds zt_bounds_of(const struct zt_graph *g, int value) {
-    return of_value(g, value, 0);
+    return of_value(g, value, &(struct search){ .values = VALUES });
 }

@@ -223,7 +223,7 @@ static bool trip_count(const struct zt_expansion *x, int64_t *trips, struct zt_e
     if (!is_unsized(x, value))
         return known_number(x, value, trips, "trip count", err);
     const struct zt_bounds bounds = zt_bounds_of(x->g, value);
-    const int64_t most = bounds.high < (double)INT_MAX ? (int64_t)bounds.high : INT64_MAX;
+    const int64_t most = bounds.high < 1 ? 0 : bounds.high < (double)INT_MAX ? (int64_t)bounds.high : INT64_MAX;
     const int64_t least = bounds.low >= 1 && bounds.low < (double)INT_MAX ? (int64_t)bounds.low : most > 1;
     *trips = x->settler->trial == ZT_TRIAL_MOST ? most : least;
     return true;

@@ -136,6 +136,7 @@ OFFSETS = {"starts": ((), np.array([0, 2, 2, 0, 0, 7, 0, 4, 5, 0, 1, 9]))}  # of
 BAG = {"x": ((3,), 7)}, {"table": (7, 4), "w": (4, 2)}
 PADDED = {"x": ((3,), np.array([[3, 1, 6], [3, 3, 3], [0, 2, 2], [5, 3, 3], [4, 4, 3], [6, 3, 6], [1, 0, 2], [2, 3, 1], [3, 3, 3], [0, 3, 5], [3, 6, 6], [4, 3, 2]]))}
 ROW = {"x": ((3,), 0)}
+DOUBLINGS = "  ".join(f"k{i + 1} = Add(k{i}, k{i})" for i in range(33))
 TRAINED = {
     "EmbeddingBag, sum, as a Loop": (embedding_bag("ReduceSum"), *BAG, []),
     "EmbeddingBag, mean, as a Loop": (embedding_bag("ReduceMean"), *BAG, []),
@@ -189,6 +190,10 @@ TRAINED = {
           y, k = Loop(, c, h, zero) <body = b (int64 i, bool c1, double[n,3] v, int64 k) => (go, u, k1)
             { r = Mul(v, g)  t = Sin(r)  u = Add(v, t)  k1 = Add(k, one)  top = ReduceMax<keepdims = 0>(u)  low = Less(top, limit)
               more = Less(k1, six)  go = And(low, more) }> }""", ROW, {"w": (3, 3), "g": (3,)}, ["EagerRun", "EagerRunGrad"]),
+    "a Loop as long as data say, by way of more sums than can be followed one by one": ("""
+        m (double[n,3] x) => (double[n,3] y) { h = Mul(x, w)  t = ReduceMax<keepdims = 0>(x)  k0 = Sigmoid(t)  """ + DOUBLINGS + """
+          three = Constant<value = double {3.0}>()  least = Min(k33, three)  n = Cast<to = 7>(least)
+          y = Loop(n, , h) <body = b (int64 i, bool c, double[n,3] v) => (c, u) { r = Mul(v, g)  u = Tanh(r) }> }""", ROW, {"w": (3,), "g": (3,)}, ["EagerRun"]),
     "a Loop as long as data say, of which each state is stacked": ("""
         m (double[n,3] x) => (double[n,3] y) { h = Mul(x, w)  k = ReduceMax<keepdims = 0>(x)  twice = Add(k, k)  n0 = Cast<to = 7>(twice)
           least = Constant<value_int = 1>()  most = Constant<value_int = 4>()  n = Clip(n0, least, most)
