@@ -44,8 +44,10 @@ class Limits:
 
     def __init__(self, build):
         self.peak_program, self.update_program = build / "tests/ops/fma_peak", build / "tests/optim/step_bandwidth"
+        self.distance_program = build / "tests/ops/core_distance"
         self.peaks, self.updates = {}, {}  # operations a second by threads and type; milliseconds by optimizer, threads and weights
-        missing = [str(path.relative_to(build)) for path in (self.peak_program, self.update_program) if not path.exists()]
+        programs = self.peak_program, self.update_program, self.distance_program
+        missing = [str(path.relative_to(build)) for path in programs if not path.exists()]
         if missing:
             raise Problem(f"not built: ninja -C {build} {' '.join(missing)}")
         self.isa = self.measure_peak(1)["isa"]
@@ -63,6 +65,10 @@ class Limits:
         said = json.loads(output(self.update_program, job.optimizer, threads, rounds, *parts))
         key = job.optimizer, threads, plan.weights
         self.updates[key] = min(said["ms"] * said["gb_per_s"] / max(said["machine"].values()), self.updates.get(key, float("inf")))
+
+    def distance(self):
+        """Nanoseconds from core to core now, None with one: virtual cores move between cache complexes."""
+        return json.loads(output(self.distance_program))["ns"]
 
     def has_bf16(self):
         return self.peaks[1, True] > 0
