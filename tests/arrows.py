@@ -418,7 +418,7 @@ HOUSES = [
      [], [], None),
     ("forty files", {f"src/run/{i}.c": "" for i in range(40)}, [], [], None),
     ("forty-one files", {f"src/run/{i}.c": "" for i in range(41)}, [], [], "41 files"),
-    ("forty-one models", {f"tests/ops/exported/{i}.onnx": "" for i in range(41)}, [], [], None),
+    ("forty-one models", {f"tests/ops/exported/{i}.onnx": "" for i in range(41)}, [], [], "41 files"),
     ("a known call up", {}, ["src/base/b.c.o: U f", "ops/conv/a.c.o:0 T f"], ["src/base/b -> ops/conv/a"], None),
     ("a known circle", {"src/run/a.h": '#include "b.h"', "src/run/b.h": '#include "a.h"'}, [], ["src/run/a -> src/run/b"], None),
     ("what is known and gone", {"src/base/b.h": ""}, [], ["src/base/b -> ops/conv/a"], "take it off the list"),

@@ -193,7 +193,7 @@ static bool take_group(struct zt_prepare *p, const struct conv_node *n) {
     const struct zt_graph *g = p->graph;
     const struct zt_conv_group *group =
         zt_conv_group_make(g->arena, &n->conv, zt_in(g, p->node, 0)->dtype, n->directions->direction);
-    if (!group)
+    if (!group || added_of(n))
         return false;
     struct conv_state *s = make_own(p, n);
     s->group = group;
