@@ -446,7 +446,7 @@ static bool attempt(struct rebind *r, const struct zt_graph *g, struct candidate
     struct zt_graph *copy = zt_graph_clone(g);
     bool ok = infer(r, copy, err);
     to->list.count = 0;
-    r->varies |= !ok && !r->bounds && r->steps && (depends_on_data(copy, r->at) || holds_graphs(g));
+    r->varies |= !ok && !r->bounds && r->steps && depends_on_data(copy, r->at);
     if (!ok)
         find_candidates(r, copy, to);
     zt_graph_destroy(copy);
@@ -524,11 +524,17 @@ bool zt_pass_rebind(struct zt_graph *g, const struct zt_rebinding *rebinding, st
                         .per_sample = rebinding->per_sample,
                         .fold_limit = rebinding->fold_limit,
                         .arena = zt_arena_create() };
-    struct zt_err why = { 0 };
-    const bool found = search(&r, g, &why);
-    if (!found && r.varies)
+    struct zt_err why = { 0 }, bounds = { 0 };
+    const bool found = search(&r, g, &why), sure = r.varies;
+    bool ok;
+    if (found || !(sure || holds_graphs(g))) {
+        ok = infer(&r, g, err);
+    } else {
         r.edits.count = 0;
-    const bool ok = !found && r.varies ? rebind_bounds(&r, g, rebinding->exported, err) : infer(&r, g, err);
+        ok = rebind_bounds(&r, g, rebinding->exported, sure ? err : &bounds);
+        if (!ok && !sure) /* the graphs may have nothing to do with it */
+            *err = why;
+    }
     zt_vec_finish(&r.edits);
     zt_vec_finish(&r.changes);
     zt_vec_finish(&r.lead);

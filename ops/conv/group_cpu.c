@@ -88,7 +88,8 @@ const struct zt_conv_group *zt_conv_group_make(struct zt_arena *arena, const str
                                                enum zt_conv_direction direction) {
     const int64_t width = c->c / c->groups;
     const struct zt_simd_group_kernel *kernel = zt_simd_group_kernel(width);
-    if (dtype != ZT_FLOAT || !kernel || c->m != c->c || c->window.axes > AXES || c->window.kernel_elems > ZT_GROUP_TAPS)
+    if (dtype != ZT_FLOAT || !kernel || c->m != c->c || (c->groups == 1 && c->c % kernel->vector) ||
+        c->window.axes > AXES || c->window.kernel_elems > ZT_GROUP_TAPS)
         return NULL;
     struct zt_conv_group *g = ZT_NEW(arena, struct zt_conv_group);
     *g = (struct zt_conv_group){ .kernel = kernel,
