@@ -2,6 +2,7 @@
  * (conv_cpu.h), the work that Winograd's filtering leaves of it, and whether it is faster in float. */
 #include "ops/conv/axis_cpu.h"
 #include "ops/conv/conv_cpu.h"
+#include "ops/conv/group_cpu.h"
 #include "ops/conv/kernels.h"
 #include "ops/conv/lines_cpu.h"
 #include "ops/conv/taps_cpu.h"
@@ -232,7 +233,7 @@ static bool is_far(const struct zt_conv *c) {
  * parts. */
 static bool has_faster_float(const struct zt_conv *c, enum zt_conv_direction direction) {
     const int64_t large = INT64_C(1) << 21;
-    if (zt_lines_fits(c, direction))
+    if (zt_lines_fits(c, direction) && !zt_conv_group_fits(c))
         return true;
     if (direction != ZT_CONV_TO_W)
         return zt_taps_is_few(c, direction) || (direction == ZT_CONV_TO_Y && is_far(c));
