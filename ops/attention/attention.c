@@ -182,7 +182,7 @@ static const struct zt_attr_spec attrs[] = {
         .train = attention_train,                                                                                      \
         .flops = forward_flops,                                                                                        \
         .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run },                           \
-                    [ZT_CPU] = ZT_ON_CPU_WITH(zt_attention_cpu, .prefers_float = zt_cpu_lacks_bf16),                   \
+                    [ZT_CPU] = ZT_ON_CPU_WITH(zt_attention_cpu, .prefers_float = zt_attention_cpu_prefers_float),      \
                     [ZT_CUDA] = ZT_ON_CUDA(attention, takes_cuda) },                                                   \
     };
 #define TRAIN_ROW(id, NAME, LEAST)                                                                                     \
@@ -205,7 +205,7 @@ static const struct zt_attr_spec attrs[] = {
         .no_grad_in = 1 << ZT_NONPAD,                                                                                  \
         .flops = forward_flops,                                                                                        \
         .kernel = { [ZT_REF] = { .prepare = zt_attention_prepare, .run = zt_attention_run },                           \
-                    [ZT_CPU] = ZT_ON_CPU_WITH(zt_attention_cpu, .prefers_float = zt_cpu_lacks_bf16),                   \
+                    [ZT_CPU] = ZT_ON_CPU_WITH(zt_attention_cpu, .prefers_float = zt_attention_cpu_prefers_float),      \
                     [ZT_CUDA] = ZT_ON_CUDA(attention, takes_cuda) },                                                   \
     };
 #define GRAD_ROW(id, NAME, LEAST, BODY)                                                                                \
@@ -226,7 +226,7 @@ static const struct zt_attr_spec attrs[] = {
         .flops = grad_flops,                                                                                           \
         .body = BODY,                                                                                                  \
         .kernel = { [ZT_REF] = { .prepare = zt_attention_grad_prepare, .run = zt_attention_grad_run },                 \
-                    [ZT_CPU] = ZT_ON_CPU_WITH(zt_attention_grad_cpu, .prefers_float = zt_cpu_lacks_bf16),              \
+                    [ZT_CPU] = ZT_ON_CPU_WITH(zt_attention_grad_cpu, .prefers_float = zt_attention_cpu_prefers_float), \
                     [ZT_CUDA] = ZT_ON_CUDA(attention_grad, takes_cuda) },                                              \
     };
 

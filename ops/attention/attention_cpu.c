@@ -1,6 +1,7 @@
 #include "ops/attention/attention_cpu.h"
 
 #include "ops/attention/kernels.h"
+#include "ops/attention/small_heads_cpu.h"
 #include "ops/elementwise/simd_elementwise.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
@@ -281,7 +282,8 @@ bool zt_attention_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     int64_t heads = plan.a.batch * plan.a.kv_heads, group = plan.a.heads / plan.a.kv_heads;
     int64_t blocks = group * zt_ceil_div(plan.a.queries, (int64_t)plan.panels * plan.cols);
     plan.parts = (int)zt_min_int(blocks, zt_ceil_div(UNITS, heads));
-    plan.elems = lay_out(&plan, NULL, &f);
+    plan.small = plan.dtype == ZT_FLOAT && zt_small_heads_fit(p->graph, p->node, &plan.a);
+    plan.elems = plan.small ? zt_small_heads_elems(&plan, false) : lay_out(&plan, NULL, &f);
     p->workspace_bytes = (size_t)plan.elems * sizeof(float) * (size_t)zt_max_int(p->threads, 1);
     struct zt_attention_plan *state = zt_calloc(1, sizeof *state);
     *state = plan;
@@ -399,6 +401,9 @@ static void forward_unit(void *arg, int64_t unit) {
 bool zt_attention_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct zt_attention_plan *plan = call->state;
-    zt_parallel_for(call->threads, plan->a.batch * plan->a.kv_heads * plan->parts, forward_unit, (void *)call);
+    if (plan->small)
+        zt_small_heads_forward(call);
+    else
+        zt_parallel_for(call->threads, plan->a.batch * plan->a.kv_heads * plan->parts, forward_unit, (void *)call);
     return true;
 }

@@ -40,6 +40,7 @@ struct zt_attention_plan {
     int rows, cols; /* of a tile */
     int panels;     /* of a block of queries */
     int parts;      /* forward: units of a head of keys */
+    bool small;     /* heads beside each other (small_heads_cpu.h) instead of panels of queries */
     int64_t elems;  /* floats of workspace per thread */
 };
 
@@ -74,7 +75,7 @@ struct zt_panel {
 /* Whether the kernels take the inputs of the node: float, or bfloat16 where there are instructions for it; no past
  * rows. */
 bool zt_attention_cpu_takes(const struct zt_graph *g, int node);
-/* Fills the plan but parts and elems, and asks for plain inputs. */
+/* Fills the plan but parts, small and elems, and asks for plain inputs. */
 bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan, struct zt_err *err);
 
 /* Allocates `count` floats, rounded up to whole cache lines, of the scratch memory at `base` and adds them to *used.

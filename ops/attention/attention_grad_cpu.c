@@ -1,6 +1,7 @@
 #include "ops/attention/attention_cpu.h"
 
 #include "ops/attention/kernels.h"
+#include "ops/attention/small_heads_cpu.h"
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
 
@@ -91,7 +92,8 @@ bool zt_attention_grad_cpu_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct backward b;
     if (!zt_attention_cpu_plan(p, &plan, err))
         return false;
-    plan.elems = lay_out(&plan, NULL, &b);
+    plan.small = plan.dtype == ZT_FLOAT && zt_small_heads_fit(p->graph, p->node, &plan.a);
+    plan.elems = plan.small ? zt_small_heads_elems(&plan, true) : lay_out(&plan, NULL, &b);
     p->workspace_bytes = (size_t)plan.elems * sizeof(float) * (size_t)zt_max_int(p->threads, 1);
     struct zt_attention_plan *state = zt_calloc(1, sizeof *state);
     *state = plan;
@@ -416,6 +418,9 @@ static void backward_unit(void *arg, int64_t unit) {
 bool zt_attention_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct zt_attention_plan *plan = call->state;
-    zt_parallel_for(call->threads, plan->a.batch * plan->a.kv_heads, backward_unit, (void *)call);
+    if (plan->small)
+        zt_small_heads_backward(call);
+    else
+        zt_parallel_for(call->threads, plan->a.batch * plan->a.kv_heads, backward_unit, (void *)call);
     return true;
 }

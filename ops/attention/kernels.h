@@ -13,7 +13,8 @@ ZT_FUNCTION_BODY(zt_rotary_cache_grad_function_body);
 /* CPU kernels: *_cpu.c */
 ZT_CPU_KERNEL(zt_attention_cpu)      /* Attention (y alone), ztrain.AttentionTrain */
 ZT_CPU_KERNEL(zt_attention_grad_cpu) /* ztrain.AttentionGrad of a training form */
-ZT_CPU_KERNEL(zt_rotary_cpu)         /* RotaryEmbedding */
+bool zt_attention_cpu_prefers_float(const struct zt_graph *g, int node); /* of the two */
+ZT_CPU_KERNEL(zt_rotary_cpu)                                             /* RotaryEmbedding */
 
 /* CUDA kernels: zt_kernel_ID_cuda in *_cuda.c */
 #define ZT_CUDA_KERNELS_attention(KERNEL)                                                                              \

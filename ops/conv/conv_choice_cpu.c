@@ -2,7 +2,9 @@
  * (conv_cpu.h), the work that Winograd's filtering leaves of it, and whether it is faster in float. */
 #include "ops/conv/axis_cpu.h"
 #include "ops/conv/conv_cpu.h"
+#include "ops/conv/group_cpu.h"
 #include "ops/conv/kernels.h"
+#include "ops/conv/lines_cpu.h"
 #include "ops/conv/taps_cpu.h"
 #include "ops/cpu/winograd/gradient.h"
 #include "ops/cpu/winograd/winograd.h"
@@ -226,10 +228,13 @@ static bool is_far(const struct zt_conv *c) {
     return c->window.axes == 1 && c->groups == 1 && c->window.dilation[0] > 1 && c->window.pad[0] >= TILE;
 }
 
-/* Whether our own kernels, which are of float, are faster than oneDNN's in bfloat16: few result channels, taps that
- * reach far into the padding, and weights whose gradients oneDNN adds up from large parts. */
+/* Whether our own kernels, which are of float, are faster than oneDNN's in bfloat16: few channels, groups that fill no
+ * vectors, long kernels, taps that reach far into the padding, and weights whose gradients oneDNN adds up from large
+ * parts. */
 static bool has_faster_float(const struct zt_conv *c, enum zt_conv_direction direction) {
     const int64_t large = INT64_C(1) << 21;
+    if (zt_lines_fits(c, direction) && !zt_conv_group_fits(c))
+        return true;
     if (direction != ZT_CONV_TO_W)
         return zt_taps_is_few(c, direction) || (direction == ZT_CONV_TO_Y && is_far(c));
     return c->m * c->c * c->window.kernel_elems >= large && zt_conv_share(c, ZT_FLOAT, direction) < 1 &&

@@ -3,7 +3,9 @@
  * computed on each block while the block is in cache. */
 #include "ops/elementwise/activation_cpu.h"
 #include "ops/conv/conv_cpu.h"
+#include "ops/conv/conv_node_cpu.h"
 #include "ops/conv/group_cpu.h"
+#include "ops/conv/lines_cpu.h"
 #include "ops/conv/taps_cpu.h"
 #include "ops/conv/weight_gradient_3d_cpu.h"
 #include "ops/conv/whole_window_cpu.h"
@@ -20,90 +22,12 @@
 /* The tensors and directions of struct zt_conv_directions in dnnl.h's terms. */
 enum { OF_X, OF_W, OF_Y };
 static const int slot_of[] = { [OF_X] = ZT_CONV_X, [OF_W] = ZT_CONV_W, [OF_Y] = ZT_CONV_Y };
-static const int kind_of[] = {
-    [ZT_CONV_TO_Y] = ZT_DNNL_CONV, [ZT_CONV_TO_X] = ZT_DNNL_CONV_INPUT, [ZT_CONV_TO_W] = ZT_DNNL_CONV_WEIGHT
-};
-
-/* The activation after a convolution, NULL: none. */
-static const char *activation_of(const struct zt_graph *g, int node) {
-    const struct zt_node *n = g->nodes[node];
-    return strcmp(n->op_type, "ConvRelu") == 0 ? "Relu" : zt_attr_text(n, "activation", NULL);
-}
-
-/* A node of a convolution and its geometry. */
-struct conv_node {
-    const struct zt_graph *g;
-    int index;
-    const struct zt_conv_directions *directions;
-    struct zt_conv conv;
-};
-
-static bool read_node(const struct zt_graph *g, int node, struct conv_node *to, struct zt_err *err) {
-    *to = (struct conv_node){ .g = g, .index = node, .directions = zt_conv_directions(g->nodes[node]) };
-    return to->directions->read(g, node, &to->conv, err);
-}
-
-/* The tensor that is added to the result; NULL: none. */
-static const struct zt_value *added_of(const struct conv_node *n) {
-    return n->g->nodes[n->index]->in_count > ZT_CONV_ADDED ? zt_in(n->g, n->index, ZT_CONV_ADDED) : NULL;
-}
-
-/* Samples of a block. */
-static int64_t block_of(const struct conv_node *n) {
-    const struct zt_conv *c = &n->conv;
-    if (n->directions->direction == ZT_CONV_TO_W)
-        return zt_batch_block_of(c->n, zt_min_int(zt_conv_pieces(c), ZT_BATCH_BLOCKS), 1);
-    return activation_of(n->g, n->index) || added_of(n)
-               ? zt_batch_block_for_cache(c->n, zt_conv_result_bytes(c, n->directions->direction))
-               : zt_batch_block_of(c->n, ZT_BATCH_BLOCKS, 1);
-}
-
-static bool has_bias(const struct conv_node *n) {
-    if (n->directions->direction == ZT_CONV_TO_W)
-        return zt_out(n->g, n->index, 1) != NULL;
-    return n->directions->direction == ZT_CONV_TO_Y && zt_in(n->g, n->index, 2) != NULL;
-}
-
-static bool make_blocks(struct zt_batch_blocks *to, const struct conv_node *n, int threads, struct zt_err *err) {
-    const enum zt_conv_direction direction = n->directions->direction;
-    struct zt_dnnl_spec spec = zt_conv_spec(&n->conv, zt_in(n->g, n->index, 0)->dtype, has_bias(n));
-    spec.kind = kind_of[direction];
-    if (direction == ZT_CONV_TO_W)
-        spec.slot[ZT_CONV_W].dtype = spec.slot[ZT_CONV_B].dtype = ZT_FLOAT;
-    const struct zt_batch_cut cut = zt_conv_cut(&n->conv, block_of(n));
-    return zt_batch_blocks_make(to, &spec, &cut, threads, err);
-}
-
-/* Whether oneDNN has a kernel: on machines with bfloat16 instructions some convolutions have none. */
-static bool exists(const struct conv_node *n) {
-    struct zt_batch_blocks blocks;
-    struct zt_err err = { 0 };
-    const bool made = make_blocks(&blocks, n, 1, &err);
-    if (made)
-        zt_batch_blocks_finish(&blocks);
-    return made;
-}
-
-static bool supports(const struct zt_graph *g, int node) {
-    struct conv_node n;
-    struct zt_err err = { 0 };
-    if (!zt_conv_types(g, node) || !read_node(g, node, &n, &err) || !zt_conv_fits(&n.conv))
-        return false;
-    const struct zt_window *w = &n.conv.window;
-    for (int a = 0; a < w->axes; a++) /* output_padding may leave more of x unread than any convolution does */
-        if (w->pad[a] < 0 || w->in[a] + w->pad[a] - (w->kernel[a] - 1) * w->dilation[a] - 1 >= w->out[a] * w->stride[a])
-            return false;
-    if (added_of(&n))
-        return zt_in(g, node, 0)->dtype == ZT_FLOAT && n.conv.groups == 1;
-    const enum zt_dtype dtype = zt_in(g, node, 0)->dtype;
-    return dtype == ZT_FLOAT || zt_conv_share(&n.conv, dtype, n.directions->direction) < 1 ||
-           (zt_conv_safe_in_half(w) && exists(&n));
-}
 
 struct conv_state {
     const struct zt_conv_directions *directions;
     const struct zt_conv_group *group; /* our own kernels, in place of the members below; NULL: not used */
     const struct zt_simd_gemm *whole_window;
+    const struct zt_lines *lines;
     const struct zt_winograd *winograd;
     const struct zt_taps *taps;
     const struct zt_planes_gradient *planes_gradient;
@@ -128,11 +52,11 @@ static void release(void *state) {
 }
 
 /* NULL on failure. */
-static struct conv_state *make(struct zt_prepare *p, const struct conv_node *n, struct zt_err *err) {
+static struct conv_state *make(struct zt_prepare *p, const struct zt_conv_node *n, struct zt_err *err) {
     struct conv_state *s = zt_calloc(1, sizeof *s);
     s->directions = n->directions;
-    s->samples = block_of(n);
-    if (!make_blocks(&s->blocks, n, p->threads, err)) {
+    s->samples = zt_conv_node_block(n);
+    if (!zt_conv_node_blocks(&s->blocks, n, p->threads, err)) {
         zt_err_within(err, 0, "%s", p->graph->nodes[p->node]->name);
         free(s);
         return NULL;
@@ -158,7 +82,7 @@ static void place_data(const struct zt_call *call, const struct zt_conv_directio
 
 /* ---- our own kernels ---- */
 
-static struct conv_state *make_own(struct zt_prepare *p, const struct conv_node *n) {
+static struct conv_state *make_own(struct zt_prepare *p, const struct zt_conv_node *n) {
     struct conv_state *s = zt_calloc(1, sizeof *s);
     s->directions = n->directions;
     for (int i = 0; i < p->graph->nodes[p->node]->in_count; i++)
@@ -168,7 +92,7 @@ static struct conv_state *make_own(struct zt_prepare *p, const struct conv_node 
 }
 
 /* The layout of x or y, input or output of the node. */
-static void lay_plane(struct zt_prepare *p, const struct conv_node *n, int tensor, const struct zt_layout *layout) {
+static void lay_plane(struct zt_prepare *p, const struct zt_conv_node *n, int tensor, const struct zt_layout *layout) {
     const int at = n->directions->of[tensor];
     if (at == ZT_CONV_OUT)
         p->out_layout[0] = layout;
@@ -176,20 +100,20 @@ static void lay_plane(struct zt_prepare *p, const struct conv_node *n, int tenso
         p->in_layout[at] = layout;
 }
 
-static const struct zt_shape *plane_of(const struct conv_node *n, int tensor) {
+static const struct zt_shape *plane_of(const struct zt_conv_node *n, int tensor) {
     const int at = n->directions->of[tensor];
     return &(at == ZT_CONV_OUT ? zt_out(n->g, n->index, 0) : zt_in(n->g, n->index, at))->shape;
 }
 
 static void take_activation(const struct zt_prepare *p, struct conv_state *s, bool own) {
-    const char *name = activation_of(p->graph, p->node);
+    const char *name = zt_conv_node_activation(p->graph, p->node);
     s->relu = name && own && strcmp(name, "Relu") == 0;
     if (name && !s->relu)
         zt_activation_of(p->graph->nodes[p->node], zt_op_find(p->graph->table, "", name, ZT_OPSET), &s->activation);
 }
 
 /* Prepares our own kernels of narrow groups; false where they do not take the node. */
-static bool take_group(struct zt_prepare *p, const struct conv_node *n) {
+static bool take_group(struct zt_prepare *p, const struct zt_conv_node *n) {
     const struct zt_graph *g = p->graph;
     const struct zt_conv_group *group =
         zt_conv_group_make(g->arena, &n->conv, zt_in(g, p->node, 0)->dtype, n->directions->direction);
@@ -206,7 +130,8 @@ static bool take_group(struct zt_prepare *p, const struct conv_node *n) {
 
 /* The state of our own kernels, forwards and to x, that read and write vectors of channels, or plain planes; of what
  * goes to plain planes the vectors are blocks. */
-static struct conv_state *make_planes(struct zt_prepare *p, const struct conv_node *n, bool from_plain, bool to_plain) {
+static struct conv_state *make_planes(struct zt_prepare *p, const struct zt_conv_node *n, bool from_plain,
+                                      bool to_plain) {
     struct zt_arena *arena = p->graph->arena;
     const enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
     const bool forward = n->directions->direction == ZT_CONV_TO_Y;
@@ -227,7 +152,7 @@ static struct conv_state *make_planes(struct zt_prepare *p, const struct conv_no
 }
 
 /* Prepares Winograd's filtering, forwards and to x; false where it does not take the node. */
-static bool take_winograd(struct zt_prepare *p, const struct conv_node *n) {
+static bool take_winograd(struct zt_prepare *p, const struct zt_conv_node *n) {
     const int64_t *wanted = n->directions->direction == ZT_CONV_TO_Y ? n->conv.window.out : n->conv.window.in;
     struct zt_winograd_wish wish = { .backward = n->directions->direction == ZT_CONV_TO_X,
                                      .rows = wanted[0],
@@ -245,12 +170,12 @@ static bool take_winograd(struct zt_prepare *p, const struct conv_node *n) {
 
 /* Prepares our own kernels that go tap by tap, forwards and to x, of few channels on one side or of many; false where
  * they do not take the node. */
-static bool take_taps(struct zt_prepare *p, const struct conv_node *n, bool few) {
+static bool take_taps(struct zt_prepare *p, const struct zt_conv_node *n, bool few) {
     const struct zt_taps *taps = zt_in(p->graph, p->node, 0)->dtype == ZT_FLOAT
                                      ? zt_taps_make(p->graph->arena, &n->conv, n->directions->direction)
                                      : NULL;
     const enum zt_taps_kind kind = taps ? zt_taps_kind_of(taps) : ZT_TAPS_TO_FEW;
-    if (!taps || few == (kind == ZT_TAPS_DENSE) || (few && added_of(n)))
+    if (!taps || few == (kind == ZT_TAPS_DENSE) || (few && zt_conv_node_added(n)))
         return false;
     struct conv_state *s = make_planes(p, n, kind == ZT_TAPS_OF_FEW, kind == ZT_TAPS_TO_FEW);
     s->taps = taps;
@@ -259,12 +184,28 @@ static bool take_taps(struct zt_prepare *p, const struct conv_node *n, bool few)
     return true;
 }
 
+/* Prepares our own kernels of planes as lines, in all directions; false where they do not take the node. */
+static bool take_lines(struct zt_prepare *p, const struct zt_conv_node *n) {
+    const enum zt_conv_direction direction = n->directions->direction;
+    const bool fits = zt_in(p->graph, p->node, 0)->dtype == ZT_FLOAT && !zt_conv_node_added(n);
+    const struct zt_lines *lines = fits ? zt_lines_make(p->graph->arena, &n->conv, direction) : NULL;
+    if (!lines)
+        return false;
+    struct conv_state *s = make_own(p, n);
+    s->lines = lines;
+    s->samples = 1;
+    take_activation(p, s, true);
+    zt_planes_of(NULL, plane_of(n, direction == ZT_CONV_TO_X ? OF_X : OF_Y), &s->planes);
+    p->workspace_bytes = zt_lines_bytes(lines, p->threads);
+    return true;
+}
+
 /* Prepares the product of a convolution whose window is the whole plane; false for others. */
-static bool take_whole_window(struct zt_prepare *p, const struct conv_node *n) {
+static bool take_whole_window(struct zt_prepare *p, const struct zt_conv_node *n) {
     const enum zt_conv_direction direction = n->directions->direction;
     struct zt_simd_gemm product;
     if (zt_in(p->graph, p->node, 0)->dtype != ZT_FLOAT || zt_out(p->graph, p->node, 0)->dtype != ZT_FLOAT ||
-        added_of(n) || !zt_whole_window_product(&n->conv, direction, &product))
+        zt_conv_node_added(n) || !zt_whole_window_product(&n->conv, direction, &product))
         return false;
     struct conv_state *s = make_own(p, n);
     s->whole_window = zt_arena_copy(p->graph->arena, &product, sizeof product);
@@ -276,12 +217,12 @@ static bool take_whole_window(struct zt_prepare *p, const struct conv_node *n) {
 }
 
 /* Prepares our own kernels, forwards and to x. */
-static bool take_own(struct zt_prepare *p, const struct conv_node *n) {
-    return take_whole_window(p, n) || take_group(p, n) || take_taps(p, n, true) || take_winograd(p, n) ||
-           take_taps(p, n, false);
+static bool take_own(struct zt_prepare *p, const struct zt_conv_node *n) {
+    return take_whole_window(p, n) || take_group(p, n) || take_lines(p, n) || take_taps(p, n, true) ||
+           take_winograd(p, n) || take_taps(p, n, false);
 }
 
-static bool take_planes_gradient(struct zt_prepare *p, const struct conv_node *n) {
+static bool take_planes_gradient(struct zt_prepare *p, const struct zt_conv_node *n) {
     struct zt_arena *arena = p->graph->arena;
     const enum zt_dtype dtype = zt_in(p->graph, p->node, 0)->dtype;
     const struct zt_planes_forms forms = zt_conv_forms(&n->conv, dtype);
@@ -302,11 +243,11 @@ static bool take_planes_gradient(struct zt_prepare *p, const struct conv_node *n
 }
 
 /* Prepares our own kernels of weight gradients, those of three axes too. */
-static bool take_weights(struct zt_prepare *p, const struct conv_node *n) {
+static bool take_weights(struct zt_prepare *p, const struct zt_conv_node *n) {
     const struct zt_graph *g = p->graph;
     if (zt_out(g, p->node, 0)->dtype != ZT_FLOAT)
         return false;
-    if (take_whole_window(p, n) || take_group(p, n) || take_planes_gradient(p, n))
+    if (take_whole_window(p, n) || take_group(p, n) || take_lines(p, n) || take_planes_gradient(p, n))
         return true;
     const struct zt_conv_weight_gradient *weight_gradient =
         zt_conv_weight_gradient_make(g->arena, &n->conv, zt_in(g, p->node, 0)->dtype);
@@ -410,6 +351,14 @@ static void run_taps(const struct zt_call *call, const void *from, const void *w
     zt_taps_run(s->taps, &data, call->workspace, call->threads);
 }
 
+static void run_lines(const struct zt_call *call, const void *from, const void *w) {
+    const struct conv_state *s = call->state;
+    const struct zt_lines_data data = {
+        .from = from, .w = w, .bias = call->in_count > 2 ? call->in[2].data : NULL, .to = made_at(call), .relu = s->relu
+    };
+    zt_lines_run(s->lines, &data, call->workspace, call->threads);
+}
+
 static bool run_whole_window(const struct zt_call *call) {
     const struct conv_state *s = call->state;
     const enum zt_conv_direction direction = s->directions->direction;
@@ -438,10 +387,13 @@ static bool run_own(const struct zt_call *call, int from) {
     void *data[ZT_DNNL_SLOTS] = { 0 };
     if (s->whole_window)
         return run_whole_window(call);
-    if (!s->group && !s->winograd && !s->taps)
+    if (!s->group && !s->lines && !s->winograd && !s->taps)
         return false;
     place_data(call, s->directions, data);
-    (s->group ? run_group : s->winograd ? run_winograd : run_taps)(call, data[from], data[ZT_CONV_W]);
+    (s->group      ? run_group
+     : s->lines    ? run_lines
+     : s->winograd ? run_winograd
+                   : run_taps)(call, data[from], data[ZT_CONV_W]);
     if (s->activation.run && !s->group)
         zt_parallel_for(call->threads, s->planes.samples, activate_sample, (void *)call);
     return true;
@@ -454,8 +406,8 @@ static void direct_block(void *arg, int64_t block, void *const *data) {
 
 static bool prepare_to_y(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    struct conv_node n;
-    if (!read_node(g, p->node, &n, err))
+    struct zt_conv_node n;
+    if (!zt_conv_node_read(g, p->node, &n, err))
         return false;
     if (!take_own(p, &n)) {
         struct conv_state *s = make(p, &n, err);
@@ -490,8 +442,8 @@ static bool run_to_y(const struct zt_call *call, struct zt_err *err) {
 
 static bool prepare_to_x(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    struct conv_node n;
-    if (!read_node(g, p->node, &n, err))
+    struct zt_conv_node n;
+    if (!zt_conv_node_read(g, p->node, &n, err))
         return false;
     if (!take_own(p, &n)) {
         struct conv_state *s = make(p, &n, err);
@@ -530,8 +482,8 @@ static bool run_to_x(const struct zt_call *call, struct zt_err *err) {
 
 static bool prepare_to_w(struct zt_prepare *p, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
-    struct conv_node n;
-    if (!read_node(g, p->node, &n, err))
+    struct zt_conv_node n;
+    if (!zt_conv_node_read(g, p->node, &n, err))
         return false;
     p->can_accumulate = true; /* dw; db is always written anew */
     if (take_weights(p, &n))
@@ -539,7 +491,8 @@ static bool prepare_to_w(struct zt_prepare *p, struct zt_err *err) {
     struct conv_state *s = make(p, &n, err);
     if (!s)
         return false;
-    if (!zt_conv_partial_make(&s->partial, &s->blocks, n.conv.m, zt_out(g, p->node, 0)->dtype, has_bias(&n), err)) {
+    if (!zt_conv_partial_make(&s->partial, &s->blocks, n.conv.m, zt_out(g, p->node, 0)->dtype,
+                              zt_conv_node_has_bias(&n), err)) {
         release(s);
         return false;
     }
@@ -559,11 +512,13 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
                                                s->from,         s->planes,       call->accumulate };
     if (s->group)
         zt_conv_group_weight_gradient(s->group, &weights, call->workspace, call->threads);
+    else if (s->lines)
+        zt_lines_weight_gradient(s->lines, &weights, call->workspace, call->threads);
     else if (s->planes_gradient)
         zt_planes_gradient_run(s->planes_gradient, &weights, call->workspace, call->threads);
     else if (s->weight_gradient)
         zt_conv_weight_gradient_run(s->weight_gradient, &weights, call->workspace, call->threads);
-    if (s->group || s->planes_gradient || s->weight_gradient)
+    if (s->group || s->lines || s->planes_gradient || s->weight_gradient)
         return true;
     char *parts = call->workspace, *scratch = parts + zt_conv_partial_bytes(&s->partial);
     data[ZT_CONV_B] = parts + (size_t)s->partial.blocks * s->partial.dw_bytes;
@@ -578,7 +533,7 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
 /* The functions of a column (ops/cpu/cpu.h). A macro, as it defines functions. */
 #define KERNEL(id, direction)                                                                                          \
     bool id##_supports(const struct zt_graph *g, int node) {                                                           \
-        return supports(g, node);                                                                                      \
+        return zt_conv_node_supports(g, node);                                                                         \
     }                                                                                                                  \
     bool id##_prepare(struct zt_prepare *p, struct zt_err *err) {                                                      \
         return prepare_##direction(p, err);                                                                            \

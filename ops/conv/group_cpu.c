@@ -84,12 +84,16 @@ static void set_phase(const struct zt_conv_group *g, int phase, struct phase *to
         }
 }
 
+bool zt_conv_group_fits(const struct zt_conv *c) {
+    const struct zt_simd_group_kernel *kernel = zt_simd_group_kernel(c->c / c->groups);
+    return kernel && c->m == c->c && (c->groups > 1 || c->c % kernel->vector == 0) && c->window.axes <= AXES &&
+           c->window.kernel_elems <= ZT_GROUP_TAPS;
+}
+
 const struct zt_conv_group *zt_conv_group_make(struct zt_arena *arena, const struct zt_conv *c, enum zt_dtype dtype,
                                                enum zt_conv_direction direction) {
-    const int64_t width = c->c / c->groups;
-    const struct zt_simd_group_kernel *kernel = zt_simd_group_kernel(width);
-    if (dtype != ZT_FLOAT || !kernel || c->m != c->c || (c->groups == 1 && c->c % kernel->vector) ||
-        c->window.axes > AXES || c->window.kernel_elems > ZT_GROUP_TAPS)
+    const struct zt_simd_group_kernel *kernel = zt_simd_group_kernel(c->c / c->groups);
+    if (dtype != ZT_FLOAT || !zt_conv_group_fits(c))
         return NULL;
     struct zt_conv_group *g = ZT_NEW(arena, struct zt_conv_group);
     *g = (struct zt_conv_group){ .kernel = kernel,

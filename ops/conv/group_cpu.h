@@ -8,9 +8,11 @@
 #include "ops/conv/conv_cpu.h"
 
 struct zt_conv_group;
-/* Creates the kernel of a convolution in the arena; NULL where the convolution does not qualify: 1 or 2 axes, float, as
- * many input as output channels, groups of 1 (depthwise) to 8 channels that divide a vector, at most ZT_GROUP_TAPS
- * taps, and of a single group whole vectors. */
+/* Whether the convolution qualifies: 1 or 2 axes, as many input as output channels, groups of 1 (depthwise) to 8
+ * channels that divide a vector, at most ZT_GROUP_TAPS taps, and of a single group whole vectors. */
+bool zt_conv_group_fits(const struct zt_conv *c);
+/* Creates the kernel of a convolution in the arena; NULL where it does not qualify, is not of float, or has planes or
+ * strides that are too large. */
 const struct zt_conv_group *zt_conv_group_make(struct zt_arena *arena, const struct zt_conv *c, enum zt_dtype dtype,
                                                enum zt_conv_direction direction);
 /* The layout of x and y. */
