@@ -117,7 +117,7 @@ static bool take_group(struct zt_prepare *p, const struct zt_conv_node *n) {
     const struct zt_graph *g = p->graph;
     const struct zt_conv_group *group =
         zt_conv_group_make(g->arena, &n->conv, zt_in(g, p->node, 0)->dtype, n->directions->direction);
-    if (!group || added_of(n))
+    if (!group || zt_conv_node_added(n))
         return false;
     struct conv_state *s = make_own(p, n);
     s->group = group;
