@@ -167,6 +167,11 @@ static int64_t weight_elems(const struct zt_lines *l) {
     return l->groups * l->results * l->sources;
 }
 
+/* The sources of results are in oneDNN's order, tap by tap; those of dots in that of dw. */
+static int64_t source_of(const struct zt_lines *l, int64_t channel, int64_t tap) {
+    return l->direction == ZT_CONV_TO_W ? channel * (l->sources / l->channels) + tap : tap * l->channels + channel;
+}
+
 const struct zt_lines *zt_lines_make(struct zt_arena *arena, const struct zt_conv *c,
                                      enum zt_conv_direction direction) {
     struct zt_lines l;
@@ -175,13 +180,13 @@ const struct zt_lines *zt_lines_make(struct zt_arena *arena, const struct zt_con
     const struct axis *rows = &l.axis[0], *columns = &l.axis[1];
     l.pieces = zt_min_int(l.chunks, zt_min_int(MOST_PIECES, zt_conv_pieces(c)));
     l.at = ZT_NEW_N(arena, int64_t, l.sources + l.kernels->sources);
-    int64_t *at = l.at;
     for (int64_t k = 0; k < l.channels; k++)
         for (int64_t i = 0; i < rows->taps; i++)
             for (int64_t j = 0; j < columns->taps; j++)
-                *at++ = k * l.x_elems + i * rows->dilation * l.pitch + j * columns->dilation;
+                l.at[source_of(&l, k, i * columns->taps + j)] =
+                    k * l.x_elems + i * rows->dilation * l.pitch + j * columns->dilation;
     for (int i = 0; i < l.kernels->sources; i++)
-        *at++ = l.at[l.sources - 1];
+        l.at[l.sources + i] = l.at[l.sources - 1];
     return zt_arena_copy(arena, &l, sizeof l);
 }
 
@@ -291,10 +296,10 @@ static void pack_channel(const struct job *job, int64_t group, int64_t m) {
     const bool to_x = l->direction == ZT_CONV_TO_X;
     float *to = job->held + (group * l->results + first) * l->sources + m - first;
     for (int64_t k = 0; k < l->channels; k++)
-        for (int64_t t = 0; t < taps; t++, to += beside) {
+        for (int64_t t = 0; t < taps; t++) {
             const int64_t of_y = group * (to_x ? l->channels : l->results) + (to_x ? k : m);
             const int64_t pair = of_y * (to_x ? l->results : l->channels) + (to_x ? m : k);
-            *to = job->data->w[pair * taps + (to_x ? taps - 1 - t : t)];
+            to[source_of(l, k, t) * beside] = job->data->w[pair * taps + (to_x ? taps - 1 - t : t)];
         }
 }
 
