@@ -96,8 +96,8 @@ bool zt_conv_winograd(const struct zt_conv *c, enum zt_dtype dtype, struct zt_wi
     const struct zt_window *w = &c->window;
     if (w->axes != 2 || c->groups != 1 || (dtype != ZT_FLOAT && dtype != ZT_BFLOAT16))
         return false;
-    const int64_t stride = w->stride[0], kernel = w->kernel[0];
-    if (stride > 2 || kernel < 3 || kernel > stride + 2)
+    const int64_t stride = w->stride[0], kernel = w->kernel[0], of_parts = dtype == ZT_FLOAT ? 6 : 3;
+    if (stride > 2 || kernel < 3 || kernel > (stride == 1 ? of_parts : 4))
         return false;
     *to = (struct zt_winograd_conv){
         .samples = c->n, .channels = c->c, .results = c->m, .stride = (int)stride, .kernel = (int)kernel, .dtype = dtype

@@ -1,5 +1,5 @@
-/* Weight gradients of 3 x 3 convolutions, and of those of 4 x 4 with stride 2, by Winograd's filtering
- * (simd_winograd.h). x and dy lie in vectors of channels (zt_winograd_layout), the gradients are plain. */
+/* Weight gradients of 3 x 3 to 6 x 6 convolutions, and of those of 3 x 3 and 4 x 4 with stride 2, by Winograd's
+ * filtering (simd_winograd.h). x and dy lie in vectors of channels (zt_winograd_layout), the gradients are plain. */
 #ifndef ZT_OPS_CPU_WINOGRAD_GRADIENT_H
 #define ZT_OPS_CPU_WINOGRAD_GRADIENT_H
 

@@ -3,18 +3,18 @@
 #include "base/align.h"
 #include "ops/kernel/tile.h"
 
-const struct zt_winograd_kernels *zt_winograd_kernels_of(const struct zt_winograd_conv *c) {
-    return zt_winograd_kernels(c->stride == 1 ? ZT_WINOGRAD_3X3 : ZT_WINOGRAD_2X2, c->dtype);
-}
-
 static int64_t taps_of(const struct zt_winograd_conv *c) {
-    return c->stride == 1 ? 3 : 2;
+    return c->stride == 1 && c->kernel != 4 ? 3 : 2;
 }
 
-/* Element `at` of a transformed line of taps: of three taps each element has a part of the middle one; of two the first
- * element has the first, the last one the last. */
+const struct zt_winograd_kernels *zt_winograd_kernels_of(const struct zt_winograd_conv *c) {
+    return zt_winograd_kernels(taps_of(c) == 3 ? ZT_WINOGRAD_3X3 : ZT_WINOGRAD_2X2, c->dtype);
+}
+
+/* Element `at` of a transformed line of taps: the first is the first tap alone, the last one the last; those between
+ * them have parts of all. */
 static bool is_used(int64_t taps, int64_t at, const bool *there) {
-    return taps == 3 || at == 1 || there[at / 2];
+    return at == 0 ? there[0] : at < taps || there[taps - 1];
 }
 
 static void find_used(int64_t taps, bool (*there)[3], struct zt_winograd_phase *to) {
@@ -25,20 +25,38 @@ static void find_used(int64_t taps, bool (*there)[3], struct zt_winograd_phase *
     }
 }
 
+/* A line of the kernels of a phase: padded place origin + step * (result + t) is multiplied by tap first + step * t. */
+struct line {
+    int64_t origin, result, first, step;
+};
+
 /* Result i of the convolution sums kernel[k] * padded[stride * i + k]; tap t of phase p is k = stride * t + p, and
  * reads padded[stride * (i + t) + p]. Backward, padded row stride * u + p sums the same taps with dy[u - t]. */
+static struct line strided_line(const struct zt_winograd_conv *c, bool backward, int axis, int64_t phase) {
+    const int64_t taps = taps_of(c), pad = c->pad[axis];
+    if (!backward)
+        return (struct line){ phase - pad, 0, phase, c->stride };
+    return (struct line){ (phase + pad) / c->stride - (taps - 1), phase, (phase + pad) % c->stride, c->stride };
+}
+
+/* Tap t of part p is k = taps * p + t. Backward, padded row u sums kernel[k] * dy[u - k]. */
+static struct line part_line(const struct zt_winograd_conv *c, bool backward, int axis, int64_t part) {
+    const int64_t taps = taps_of(c), first = taps * part, pad = c->pad[axis];
+    return (struct line){ backward ? pad - first - (taps - 1) : first - pad, 0, first, 1 };
+}
+
 struct zt_winograd_phase zt_winograd_phase_of(const struct zt_winograd_conv *c, bool backward, int phase) {
-    const int64_t stride = c->stride, taps = taps_of(c);
-    const int64_t of_axis[2] = { phase / stride, phase % stride };
+    const int64_t taps = taps_of(c), edge = c->stride == 1 && c->kernel <= taps ? 1 : 2;
+    const int64_t of_axis[2] = { phase / edge, phase % edge };
     struct zt_winograd_phase to = { 0 };
     int64_t k[2][3];
     bool there[2][3];
     for (int a = 0; a < 2; a++) {
-        const int64_t first = backward ? (of_axis[a] + c->pad[a]) % stride : of_axis[a];
-        to.origin[a] = backward ? (of_axis[a] + c->pad[a]) / stride - (taps - 1) : of_axis[a] - c->pad[a];
-        to.result[a] = backward ? of_axis[a] : 0;
+        const struct line line = (c->stride == 1 ? part_line : strided_line)(c, backward, a, of_axis[a]);
+        to.origin[a] = line.origin;
+        to.result[a] = line.result;
         for (int64_t t = 0; t < taps; t++) {
-            k[a][t] = stride * (backward ? taps - 1 - t : t) + first;
+            k[a][t] = line.first + line.step * (backward ? taps - 1 - t : t);
             there[a][t] = k[a][t] < c->kernel;
         }
     }

@@ -4,7 +4,11 @@
  * A 4 x 4 convolution with stride 2 is a sum of four of 2 x 2 with stride 1, its phases: that of even rows and columns
  * of the padded input and of the kernel, of even rows and odd columns, and so on. Its data gradient is four of them
  * beside each other, each of which makes every second row and column. A 3 x 3 kernel is one of 4 x 4 without its last
- * row and column, and elements of a tile to which only these contribute are left out: 25 products of 36. */
+ * row and column, and elements of a tile to which only these contribute are left out: 25 products of 36.
+ *
+ * A convolution of 4 x 4 to 6 x 6 with stride 1 is a sum of four, of the parts of its kernel: of 2 x 2 each, or of 3 x
+ * 3 each, where a 5 x 5 kernel is one of 6 x 6 without its last row and column: 49 products where it has 100. So is its
+ * data gradient. */
 #ifndef ZT_OPS_CPU_WINOGRAD_TILES_H
 #define ZT_OPS_CPU_WINOGRAD_TILES_H
 
@@ -15,18 +19,19 @@ struct zt_winograd_tiles {
     int64_t tiles[2], all; /* of a sample; of the batch */
 };
 
-/* A convolution of one group with dilation 1: 3 x 3 with stride 1, or 3 x 3 or 4 x 4 with stride 2, and padding below
- * the kernel's size. */
+/* A convolution of one group with dilation 1: 3 x 3 to 6 x 6 with stride 1, or 3 x 3 or 4 x 4 with stride 2, and
+ * padding below the kernel's size. */
 struct zt_winograd_conv {
     int64_t samples, channels, results; /* channels of its input and of its result */
     int64_t in[2], out[2], pad[2];      /* rows, columns: of the input, of the result, before the input */
     int stride, kernel;                 /* kernel: its edge */
     enum zt_dtype dtype;                /* of planes and weights: float, bfloat16 */
 };
-/* The kernels of its phases; NULL on machines without fused multiply-add, or without products of dtype. */
+/* The kernels of its phases or parts; NULL on machines without fused multiply-add, or without products of dtype. */
 const struct zt_winograd_kernels *zt_winograd_kernels_of(const struct zt_winograd_conv *c);
+/* Phases, or parts of the kernel. */
 static inline int zt_winograd_phases(const struct zt_winograd_conv *c) {
-    return c->stride * c->stride;
+    return c->stride > 1 || c->kernel > 3 ? 4 : 1;
 }
 
 /* Rows, columns: of the first pixel of tile (0, 0) in the plane that is transformed; of its first result in the plane

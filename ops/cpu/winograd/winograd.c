@@ -53,6 +53,11 @@ static int64_t phase_depth(const struct zt_winograd *w) {
     return w->vectors * w->kernels->vector / w->kernels->depths;
 }
 
+/* Those of channels; behind them, a phase's last vector has zeros. */
+static int64_t filled_depth(const struct zt_winograd *w) {
+    return zt_ceil_div(w->channels, w->kernels->depths);
+}
+
 /* ---- geometry ---- */
 
 static void set_tiles(struct zt_winograd *w, const struct zt_winograd_wish *wish) {
@@ -69,11 +74,12 @@ static void set_tiles(struct zt_winograd *w, const struct zt_winograd_wish *wish
 static struct zt_winograd describe(const struct zt_winograd_wish *wish, bool few) {
     const struct zt_winograd_conv *c = &wish->conv;
     const int phases = zt_winograd_phases(c);
+    const bool is_wide = wish->backward && c->stride > 1;
     struct zt_winograd w = { .kernels = zt_winograd_kernels_of(c),
                              .backward = wish->backward,
                              .few = few,
-                             .deep = wish->backward ? 1 : phases,
-                             .wide = wish->backward ? phases : 1,
+                             .deep = is_wide ? 1 : phases,
+                             .wide = is_wide ? phases : 1,
                              .stride = c->stride,
                              .kernel_elems = (int64_t)c->kernel * c->kernel,
                              .channels = wish->backward ? c->results : c->channels,
@@ -107,7 +113,7 @@ static double share_of(const struct zt_winograd *w, int64_t samples) {
     const double results = (double)w->result_vectors, depths = w->kernels->depths, depth = depths * (double)w->depth;
     const double places = (double)(w->out[0] * w->out[1] * samples) / w->wide;
     const double direct = places * (double)(w->kernel_elems * w->channels) * results / depths;
-    const double pairs = (double)phase_depth(w) * results;
+    const double pairs = (double)filled_depth(w) * results;
     const double products = tiles * (double)w->used * pairs * fetched_share(w);
     const double moved = w->kernels->taps == 3 ? 60 * depth / w->kernels->vector + 70 * results
                                                : 60 * depth / w->kernels->vector + 60 * results + 45;
@@ -376,14 +382,21 @@ struct part {
     int64_t first, range[2];
 };
 
-/* Advances to the end of the phases of the depth from k on that use element e, or of those that do not. */
+/* Advances to the end of the phases of the depth from k on that use element e, or of those that do not; where zeros lie
+ * between phases, of one. */
 static int64_t end_of_run(const struct zt_winograd *w, const struct part *p, int64_t e, int64_t k) {
     const int64_t of_phase = phase_depth(w);
     const bool used = w->phase[p->phase + k / of_phase].used[e];
     do
         k = (k / of_phase + 1) * of_phase;
-    while (k < p->range[1] && w->phase[p->phase + k / of_phase].used[e] == used);
+    while (k < p->range[1] && filled_depth(w) == of_phase && w->phase[p->phase + k / of_phase].used[e] == used);
     return zt_min_int(k, p->range[1]);
+}
+
+/* Where the zeros of a phase begin in a run from k to `end`. */
+static int64_t filled_end(const struct zt_winograd *w, int64_t k, int64_t end) {
+    const int64_t of_phase = phase_depth(w), zeros = of_phase - filled_depth(w);
+    return zeros > 0 ? zt_min_int(end, (k / of_phase + 1) * of_phase - zeros) : end;
 }
 
 /* products (+)= tiles * weights of element e. */
@@ -395,7 +408,8 @@ static void multiply_element(const struct zt_winograd *w, const struct part *p, 
     bool add = p->range[0] > 0;
     for (int64_t k = p->range[0], end; k < p->range[1]; k = end) {
         end = end_of_run(w, p, e, k);
-        if (!w->phase[p->phase + k / of_phase].used[e])
+        const int64_t depth = filled_end(w, k, end) - k;
+        if (!w->phase[p->phase + k / of_phase].used[e] || depth <= 0)
             continue;
         w->kernels->product(&(struct zt_winograd_product){ .a = tiles + e * tile_step(w) + k,
                                                            .b = weights + (k - p->range[0]) * row,
@@ -405,7 +419,7 @@ static void multiply_element(const struct zt_winograd *w, const struct part *p, 
                                                            .b_step = row,
                                                            .m_row = row,
                                                            .rows = count,
-                                                           .depth = end - k,
+                                                           .depth = depth,
                                                            .vectors = vectors,
                                                            .add = add });
         add = true;

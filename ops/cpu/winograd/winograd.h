@@ -1,4 +1,4 @@
-/* 3 x 3 convolutions, those of 3 x 3 and 4 x 4 with stride 2, and their data gradients by Winograd's filtering
+/* 3 x 3 to 6 x 6 convolutions, those of 3 x 3 and 4 x 4 with stride 2, and their data gradients by Winograd's filtering
  * (simd_winograd.h). x and y lie in vectors of channels (zt_winograd_layout), weights are plain. */
 #ifndef ZT_OPS_CPU_WINOGRAD_WINOGRAD_H
 #define ZT_OPS_CPU_WINOGRAD_WINOGRAD_H

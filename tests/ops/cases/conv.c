@@ -210,6 +210,12 @@ const struct zt_case zt_cases_conv[] = {
       .attrs = "input_shape=[2,40,50] pads=[2,2] dilations=[2]", .domain = "ztrain" },
     { "ConvGradWeight", "float[40,32,150] float[40,50,150]", .attrs = "kernel_shape=[3] pads=[4,4] dilations=[4]",
       .domain = "ztrain", .outs = 2 },
+    /* by Winograd's filtering of the kernel's four parts: 4 x 4, 5 x 5 and 6 x 6, many tiles and few */
+    { "Conv", "float[3,32,21,26] float[40,32,5,5] float[40]", .attrs = "pads=[2,2,2,2]", .grad = 7 },
+    { "Conv", "float[4,48,19,24] float[64,48,5,5]", .attrs = "pads=[0,4,3,1]", .grad = 3 },
+    { "Conv", "float[2,72,7,7] float[256,72,5,5] float[256]", .attrs = "pads=[2,2,2,2]", .grad = 7 },
+    { "Conv", "float[3,40,18,23] float[48,40,6,6] float[48]", .attrs = "pads=[5,2,3,2]", .grad = 7 },
+    { "Conv", "float[3,40,18,23] float[48,40,4,4] float[48]", .attrs = "pads=[1,2,3,0]", .grad = 7 },
     /* channels that leave much of a vector empty */
     { "Conv", "float[2,18,13,14] float[36,18,5,5] float[36]", .attrs = "pads=[2,2,2,2]", .grad = 7 },
     { "ConvRelu", "float[3,20,7,31] float[20,20,1,7] float[20]", .attrs = "pads=[0,3,0,3]", .domain = "ztrain" },
