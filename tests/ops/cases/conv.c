@@ -39,6 +39,8 @@ const struct zt_case zt_cases_conv[] = {
     /* lines: few channels and long kernels, rows that fill no vectors, bands of large planes, planes beside each other,
      * groups of any width, dilation, uneven padding, windows beyond short planes */
     { "Conv", "float[2,1,5,70] float[8,1,1,63] float[8]", .attrs = "pads=[0,31,0,31]", .grad = 7 },
+    { "ConvRelu", "float[2,1,5,70]:nan..nan float[8,1,1,63] float[8]", .attrs = "pads=[0,31,0,31]",
+      .domain = "ztrain" },
     { "Conv", "float[3,1,300] float[7,1,40] float[7]", .attrs = "pads=[20,3] dilations=[3]", .grad = 7 },
     { "Conv", "float[1,5,70,41] float[5,5,3,3] float[5]", .attrs = "pads=[1,1,1,1]", .grad = 7 },
     { "Conv", "float[2,3,11,13] float[13,3,5,5] float[13]", .attrs = "pads=[2,0,1,4]", .grad = 7 },

@@ -6,6 +6,7 @@
 #include "graph/passes/infer.h"
 #include "graph/passes/assign/assign.h"
 #include "ops/conv/kernels.h"
+#include "ops/cpu/isa.h"
 #include "ops/cpu/simd_gemm.h"
 #include "ops/table.h"
 #include "tests/normal.h"
@@ -404,7 +405,8 @@ static bool prefers_float(struct net *n, int y) {
     return prefers;
 }
 
-/* Those of three axes, over time with taps far in the padding, and weight gradients of long rows of the kernel. */
+/* Those of three axes, over time with taps far in the padding, weight gradients of long rows of the kernel, few
+ * channels with long kernels, and groups that fill no vectors and have no kernel of their own. */
 START_TEST(slow_convolutions_of_bfloat16_prefer_float) {
     struct net n = { .g = zt_graph_create("volumes") };
     int x = add_leaf(&n, "x", ZT_BFLOAT16, (struct zt_shape){ 5, { 2, 32, 3, 4, 5 } }, ZT_FROM_INPUT);
@@ -423,6 +425,18 @@ START_TEST(slow_convolutions_of_bfloat16_prefer_float) {
     y = add_node(&n, "ConvGradWeight", "ztrain", x, w, -1);
     zt_node_set_ints(n.g, n.g->node_count - 1, "kernel_shape", (int64_t[]){ 32 }, 1);
     ck_assert(prefers_float(&n, y));
+    n = (struct net){ .g = zt_graph_create("long kernels of few channels") };
+    x = add_leaf(&n, "x", ZT_BFLOAT16, (struct zt_shape){ 4, { 2, 1, 5, 70 } }, ZT_FROM_INPUT);
+    w = add_leaf(&n, "w", ZT_BFLOAT16, (struct zt_shape){ 4, { 8, 1, 1, 40 } }, ZT_FROM_INPUT);
+    ck_assert(prefers_float(&n, add_node(&n, "Conv", "", x, w, -1)));
+    for (int64_t width = 1; width < 6; width += 4) { /* depthwise; groups of 5 channels */
+        n = (struct net){ .g = zt_graph_create("groups") };
+        x = add_leaf(&n, "x", ZT_BFLOAT16, (struct zt_shape){ 4, { 2, 40, 9, 9 } }, ZT_FROM_INPUT);
+        w = add_leaf(&n, "w", ZT_BFLOAT16, (struct zt_shape){ 4, { 40, width, 3, 3 } }, ZT_FROM_INPUT);
+        y = add_node(&n, "Conv", "", x, w, -1);
+        zt_node_set_int(n.g, n.g->node_count - 1, "group", 40 / width);
+        ck_assert_int_eq(prefers_float(&n, y), width > 1 || !zt_isa_has(ZT_ISA_AVX512_BF16));
+    }
 }
 END_TEST
 
