@@ -59,12 +59,6 @@ bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan,
 
 /* ---- matrices in the order of the product's kernel ---- */
 
-float *zt_attention_take(float *base, int64_t *used, int64_t count) {
-    float *taken = base ? base + *used : NULL;
-    *used += zt_align_floats(count);
-    return taken;
-}
-
 int64_t zt_attention_packed(const struct zt_attention_plan *plan, int64_t rows, int64_t depth, int tile) {
     return zt_ceil_div(rows, tile) * tile * zt_attention_words(plan, depth);
 }

@@ -16,6 +16,7 @@
 #ifndef ZT_OPS_ATTENTION_ATTENTION_CPU_H
 #define ZT_OPS_ATTENTION_ATTENTION_CPU_H
 
+#include "base/align.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/simd_attention.h"
 #include "ops/cpu/simd_gemm.h"
@@ -80,7 +81,11 @@ bool zt_attention_cpu_plan(struct zt_prepare *p, struct zt_attention_plan *plan,
 
 /* Allocates `count` floats, rounded up to whole cache lines, of the scratch memory at `base` and adds them to *used.
  * NULL where base is NULL, so that a caller can count. */
-float *zt_attention_take(float *base, int64_t *used, int64_t count);
+static inline float *zt_attention_take(float *base, int64_t *used, int64_t count) {
+    float *taken = base ? base + *used : NULL;
+    *used += zt_align_floats(count);
+    return taken;
+}
 /* Packed words of a depth: floats, or pairs of bfloat16. */
 static inline int64_t zt_attention_words(const struct zt_attention_plan *plan, int64_t depth) {
     return zt_ceil_div(depth, plan->gemm->depths);
