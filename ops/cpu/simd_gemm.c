@@ -107,6 +107,8 @@ static void cut_units(struct cut *c, const struct zt_simd_gemm_kernel *kernel, c
         return;
     }
     c->down = most(units_of(tiles, wanted), parts(tiles, MOST_ROWS / kernel->rows));
+    if (!c->whole && tiles >= c->threads * LEAST_TILES)
+        c->down = round_up(c->down, c->threads); /* equal shares */
     c->across = units_of(panels, wanted / c->down);
 }
 

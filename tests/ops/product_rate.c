@@ -4,8 +4,9 @@
  *     product_rate THREADS
  *
  * Answers each line `M N K FORM SECONDS` of standard input with one JSON object: the median of the calls that fit in
- * SECONDS, at least one. FORM: nn, nt or tn, y = a b, a b^T or a^T b with both matrices plain, as the forward product
- * of a linear layer (nt), its data gradient (nn) and its weight's gradient (tn); +: y is added to. */
+ * SECONDS, at least one, after as many as fit in half of them. FORM: nn, nt or tn, y = a b, a b^T or a^T b with both
+ * matrices plain, as the forward product of a linear layer (nt), its data gradient (nn) and its weight's gradient (tn);
+ * +: y is added to. */
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/rng.h"
@@ -59,7 +60,8 @@ static double once(const struct product *p) {
 static void time_product(const struct product *p, double seconds) {
     double sample[SAMPLES];
     int count = 0;
-    once(p);
+    for (const double warm = zt_now() + seconds / 2; once(p) > 0 && zt_now() < warm;) /* threads spread over cores */
+        ;
     for (const double end = zt_now() + seconds; count == 0 || (count < SAMPLES && zt_now() < end); count++)
         sample[count] = once(p);
     zt_sort_doubles(sample, count);
