@@ -5,11 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    DEPTH = 32,
-    VALUES = 4096,
-    ELEMENTS = 4096
-}; /* limits of the search: VALUES of a graph, each as often as read */
+/* Limits of the search: VALUES of a graph, each as often as it is read. */
+enum { DEPTH = 32, VALUES = 4096, ELEMENTS = 4096 };
 
 struct search {
     int depth, values; /* of the value that is looked at; that may still be */
@@ -44,121 +41,87 @@ static range flag(bool may, bool must) {
 
 /* ---- nodes ---- */
 
-static range first(const range *in, int count) {
-    return count > 0 ? in[0] : ANYTHING;
+static range same(range a, range b) {
+    (void)b;
+    return a;
 }
 
-static range either(const range *in, int count) {
-    range r = first(in, count);
-    for (int i = 1; i < count; i++)
-        r = (range){ fmin(r.low, in[i].low), fmax(r.high, in[i].high) };
-    return r;
+static range either(range a, range b) {
+    return (range){ fmin(a.low, b.low), fmax(a.high, b.high) };
 }
 
-static range smallest(const range *in, int count) {
-    range r = first(in, count);
-    for (int i = 1; i < count; i++)
-        r = (range){ fmin(r.low, in[i].low), fmin(r.high, in[i].high) };
-    return r;
+static range smaller(range a, range b) {
+    return (range){ fmin(a.low, b.low), fmin(a.high, b.high) };
 }
 
-static range largest(const range *in, int count) {
-    range r = first(in, count);
-    for (int i = 1; i < count; i++)
-        r = (range){ fmax(r.low, in[i].low), fmax(r.high, in[i].high) };
-    return r;
+static range larger(range a, range b) {
+    return (range){ fmax(a.low, b.low), fmax(a.high, b.high) };
 }
 
-static range clipped(const range *in, int count) {
-    range r = in[0];
-    if (count > 1)
-        r = (range){ fmax(r.low, in[1].low), fmax(r.high, in[1].low) };
-    if (count > 2)
-        r = (range){ fmin(r.low, in[2].high), fmin(r.high, in[2].high) };
-    return r;
+static range sum(range a, range b) {
+    return (range){ a.low + b.low, a.high + b.high };
 }
 
-static range sum(const range *in, int count) {
-    return count == 2 ? (range){ in[0].low + in[1].low, in[0].high + in[1].high } : ANYTHING;
+static range negated(range a, range b) {
+    (void)b;
+    return (range){ -a.high, -a.low };
 }
 
-static range difference(const range *in, int count) {
-    return count == 2 ? (range){ in[0].low - in[1].high, in[0].high - in[1].low } : ANYTHING;
+static range difference(range a, range b) {
+    return sum(a, negated(b, b));
 }
 
-static range negated(const range *in, int count) {
-    (void)count;
-    return (range){ -in[0].high, -in[0].low };
-}
-
-static range fraction(const range *in, int count) {
-    (void)in;
-    (void)count;
+static range fraction(range a, range b) {
+    (void)a, (void)b;
     return FLAG;
 }
 
-static range less(const range *in, int count) {
-    return count == 2 ? flag(in[0].low < in[1].high, in[0].high < in[1].low) : FLAG;
+static range not(range a, range b) {
+    (void)b;
+    return flag(a.low == 0, a.high == 0);
 }
 
-static range less_or_equal(const range *in, int count) {
-    return count == 2 ? flag(in[0].low <= in[1].high, in[0].high <= in[1].low) : FLAG;
+static range less(range a, range b) {
+    return flag(a.low < b.high, a.high < b.low);
 }
 
-static range greater(const range *in, int count) {
-    return count == 2 ? flag(in[0].high > in[1].low, in[0].low > in[1].high) : FLAG;
+static range greater(range a, range b) {
+    return less(b, a);
 }
 
-static range greater_or_equal(const range *in, int count) {
-    return count == 2 ? flag(in[0].high >= in[1].low, in[0].low >= in[1].high) : FLAG;
+static range less_or_equal(range a, range b) {
+    return not(greater(a, b), FLAG);
 }
 
-static range equal(const range *in, int count) {
-    const bool known = count == 2 && in[0].low == in[0].high && in[1].low == in[1].high;
-    return count == 2 ? flag(in[0].low <= in[1].high && in[1].low <= in[0].high, known && in[0].low == in[1].low)
-                      : FLAG;
+static range greater_or_equal(range a, range b) {
+    return not(less(a, b), FLAG);
 }
 
-static range not(const range *in, int count) {
-    (void)count;
-    return flag(in[0].low == 0, in[0].high == 0);
+static range equal(range a, range b) {
+    const bool known = a.low == a.high && b.low == b.high;
+    return flag(a.low <= b.high && b.low <= a.high, known && a.low == b.low);
 }
 
-/* Rows whose range follows from those of their first `inputs` inputs (0: all). */
+/* Rows whose range follows from that of their first input, or of all: of the first two, of that and the third ... */
 static const struct {
     const char *op;
-    int inputs;
-    range (*of)(const range *in, int count);
+    bool all;
+    range (*of)(range a, range b);
 } rules[] = {
-    { "Identity", 1, first },
-    { "Squeeze", 1, first },
-    { "Unsqueeze", 1, first },
-    { "Reshape", 1, first },
-    { "Flatten", 1, first },
-    { "Transpose", 1, first },
-    { "Expand", 1, first },
-    { "Tile", 1, first },
-    { "Gather", 1, first },
-    { "Slice", 1, first },
-    { "ReduceMax", 1, first },
-    { "ReduceMin", 1, first },
-    { "Concat", 0, either },
-    { "Min", 0, smallest },
-    { "Max", 0, largest },
-    { "Clip", 0, clipped },
-    { "Add", 0, sum },
-    { "Sub", 0, difference },
-    { "Neg", 1, negated },
-    { "Sigmoid", 1, fraction },
-    { "Softmax", 1, fraction },
-    { "Less", 0, less },
-    { "LessOrEqual", 0, less_or_equal },
-    { "Greater", 0, greater },
-    { "GreaterOrEqual", 0, greater_or_equal },
-    { "Equal", 0, equal },
-    { "Not", 1, not },
-    { "And", 0, smallest },
-    { "Or", 0, largest },
+    { "Identity", false, same },    { "Squeeze", false, same },
+    { "Unsqueeze", false, same },   { "Reshape", false, same },
+    { "Flatten", false, same },     { "Transpose", false, same },
+    { "Expand", false, same },      { "Tile", false, same },
+    { "Gather", false, same },      { "Slice", false, same },
+    { "ReduceMax", false, same },   { "ReduceMin", false, same },
+    { "Concat", true, either },     { "Min", true, smaller },
+    { "Max", true, larger },        { "Add", true, sum },
+    { "Sub", true, difference },    { "Neg", false, negated },
+    { "Sigmoid", false, fraction }, { "Softmax", false, fraction },
+    { "Less", true, less },         { "LessOrEqual", true, less_or_equal },
+    { "Greater", true, greater },   { "GreaterOrEqual", true, greater_or_equal },
+    { "Equal", true, equal },       { "Not", false, not },
+    { "And", true, smaller },       { "Or", true, larger },
 };
 
 /* To an integer, towards 0; to a boolean, whether it is another number than 0. */
@@ -186,20 +149,30 @@ static range by_rule(const struct zt_graph *g, const struct zt_node *n, struct s
     for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) {
         if (strcmp(n->op->name, rules[k].op) != 0)
             continue;
-        const int count = rules[k].inputs && rules[k].inputs < n->in_count ? rules[k].inputs : n->in_count;
-        range *in = ZT_NEW_N(g->arena, range, count + 1);
-        for (int i = 0; i < count; i++)
-            in[i] = of_input(g, n, i, s);
-        return rules[k].of(in, count);
+        range r = of_input(g, n, 0, s);
+        if (!rules[k].all)
+            return rules[k].of(r, r);
+        for (int i = 1; i < n->in_count; i++)
+            r = rules[k].of(r, of_input(g, n, i, s));
+        return r;
     }
     return ANYTHING;
+}
+
+/* Bounds that are left out change nothing. */
+static range clipped(const struct zt_graph *g, const struct zt_node *n, struct search *s) {
+    range r = of_input(g, n, 0, s);
+    if (n->in_count > 1 && n->in[1] >= 0)
+        r = larger(r, of_input(g, n, 1, s));
+    if (n->in_count > 2 && n->in[2] >= 0)
+        r = smaller(r, of_input(g, n, 2, s));
+    return r;
 }
 
 /* Output `out` of an If that chooses its branch when it runs. */
 static range of_branches(const struct zt_node *n, int out, struct search *s) {
     const struct zt_graph *then = zt_node_attr(n, "then_branch")->graph, *other = zt_node_attr(n, "else_branch")->graph;
-    const range r[] = { of_value(then, then->outputs[out], s), of_value(other, other->outputs[out], s) };
-    return either(r, 2);
+    return either(of_value(then, then->outputs[out], s), of_value(other, other->outputs[out], s));
 }
 
 static range of_node(const struct zt_graph *g, const struct zt_node *n, int value, struct search *s) {
@@ -212,6 +185,8 @@ static range of_node(const struct zt_graph *g, const struct zt_node *n, int valu
         return ANYTHING;
     if (strcmp(n->op->name, "Cast") == 0)
         return cast(g->values[n->out[0]], of_input(g, n, 0, s));
+    if (strcmp(n->op->name, "Clip") == 0)
+        return clipped(g, n, s);
     if (strcmp(n->op->name, "ArgMax") == 0 || strcmp(n->op->name, "ArgMin") == 0)
         return index_along(g, n);
     if (strcmp(n->op->name, "ReduceSum") == 0)

@@ -1,5 +1,6 @@
 #include "ops/cpu/simd_few_rows.h"
 
+#include "base/align.h"
 #include "device/threads.h"
 #include "ops/kernel/tile.h"
 #include "ops/kernel/unrolled.h"
@@ -15,6 +16,9 @@ enum {
     FEWEST = 4,     /* up to so many rows, sums in registers over all of k are no faster */
     DEEP = 1024,    /* k from which on b is taken to lie beyond the second cache, whatever n is: equal bits in any n */
     SHORTEST = 128, /* k from which on sums along vectors are worth adding up */
+    COLUMNS = 16,   /* of y at most, where a is transposed */
+    SUMMED = 2,     /* where it is not, and each element of y is added up from vectors: columns, and the least k */
+    SUMMED_SHORTEST = 16,
 };
 
 /* a is packed: where b_col is 1 [k][rows], the rows of each kernel apart, else [rows][a_row], with zeros behind k. */
@@ -57,20 +61,57 @@ static const struct kernels *kernels_of(int vector) {
 }
 #endif
 
-bool zt_few_rows_takes(const struct zt_simd_gemm *g) {
-    if (g->y_bfloat || (g->beside && !zt_few_rows_takes(g->beside)))
-        return false;
+static bool has_few_rows(const struct zt_simd_gemm *g) {
     if (g->b_col == 1)
         return g->m <= FEWEST || (g->m <= 2 * ROWS && g->k >= DEEP);
     return g->b_row == 1 && g->m <= ROWS && g->k >= SHORTEST;
+}
+
+static bool has_few_columns(const struct zt_simd_gemm *g) {
+    if (g->m <= g->n)
+        return false;
+    return g->a_row == 1 ? g->n <= COLUMNS && g->k >= DEEP : g->a_col == 1 && g->n <= SUMMED && g->k >= SUMMED_SHORTEST;
+}
+
+/* The products beside each other go the same way, so that each has the bits that it has alone. */
+static bool take(const struct zt_simd_gemm *g, bool (*has_few)(const struct zt_simd_gemm *g)) {
+    return !g->y_bfloat && has_few(g) && (!g->beside || take(g->beside, has_few));
+}
+
+bool zt_few_rows_takes(const struct zt_simd_gemm *g) {
+    return take(g, has_few_rows) || take(g, has_few_columns);
 }
 
 static int64_t a_row_of(const struct zt_simd_gemm *g) {
     return zt_ceil_div(g->k, COLUMN) * COLUMN;
 }
 
+/* The product whose a is b, whose b is a, and whose rows of y follow each other. */
+static struct zt_simd_gemm transposed(const struct zt_simd_gemm *g) {
+    return (struct zt_simd_gemm){ .count = 1,
+                                  .m = g->n,
+                                  .n = g->m,
+                                  .k = g->k,
+                                  .a_row = g->b_col,
+                                  .a_col = g->b_row,
+                                  .b_row = g->a_col,
+                                  .b_col = g->a_row,
+                                  .y_row = g->m,
+                                  .alpha = g->alpha };
+}
+
+/* Floats of the transposed y. */
+static int64_t y_elems(const struct zt_simd_gemm *g) {
+    return zt_align_floats(g->m * g->n);
+}
+
+static int64_t elems_of(const struct zt_simd_gemm *g, bool rows) {
+    const int64_t own = rows ? g->m * a_row_of(g) : y_elems(g) + g->n * a_row_of(g);
+    return g->beside ? zt_max_int(own, elems_of(g->beside, rows)) : own;
+}
+
 int64_t zt_few_rows_elems(const struct zt_simd_gemm *g) {
-    return g->m * a_row_of(g);
+    return elems_of(g, take(g, has_few_rows));
 }
 
 /* Rows of the first kernel; the second one has the others. */
@@ -91,18 +132,15 @@ static void pack(const struct few *f, const float *from, float *to) {
     }
 }
 
-/* y = [y +] [beta bias +] alpha sum of `columns` columns of a row. */
-static void give_row(const struct few *f, int64_t row, int64_t first, int64_t columns, const float *sums) {
-    const struct zt_simd_gemm *g = f->g;
-    float *y = (float *)f->at->y + row * g->y_row + first;
-    for (int64_t j = 0; j < columns; j++) {
-        float x = g->alpha * sums[j];
-        if (f->at->bias)
-            x += g->beta * f->at->bias[row * g->bias_row + (first + j) * g->bias_col];
-        if (g->add)
-            x += y[j];
-        y[j] = g->relu && x < 0 ? 0 : x; /* NaN is not below 0 */
-    }
+/* y = [y +] [beta bias +] alpha sum, of an element. */
+static void give(const struct zt_simd_gemm *g, const struct zt_simd_gemm_operands *at, int64_t row, int64_t column,
+                 float sum) {
+    float *y = (float *)at->y + row * g->y_row + column;
+    if (at->bias)
+        sum += g->beta * at->bias[row * g->bias_row + column * g->bias_col];
+    if (g->add)
+        sum += *y;
+    *y = g->relu && sum < 0 ? 0 : sum; /* NaN is not below 0 */
 }
 
 /* Sums of `columns` columns from b on, whose rows are adjacent. */
@@ -128,10 +166,11 @@ static void run_unit(void *arg, int64_t unit) {
     else
         f->kernels->columns[f->g->m - 1](f, f->a, f->b + first * f->b_col, columns, sums);
     for (int64_t i = 0; i < f->g->m; i++)
-        give_row(f, i, first, columns, sums + i * BLOCK);
+        for (int64_t j = 0; j < columns; j++)
+            give(f->g, f->at, i, first + j, f->g->alpha * sums[i * BLOCK + j]);
 }
 
-void zt_few_rows_run(int vector, const struct zt_simd_gemm *g, const struct zt_simd_gemm_operands *operands,
+static void run_rows(int vector, const struct zt_simd_gemm *g, const struct zt_simd_gemm_operands *operands,
                      float *workspace, int threads) {
     struct few f = { .g = g, .at = operands, .a = workspace, .b = operands->b, .k = g->k, .a_row = a_row_of(g) };
     f.b_row = g->b_row;
@@ -140,6 +179,21 @@ void zt_few_rows_run(int vector, const struct zt_simd_gemm *g, const struct zt_s
     f.kernels = kernels_of(vector);
     pack(&f, operands->a, workspace);
     zt_parallel_for(threads, zt_ceil_div(g->n, f.columns), run_unit, &f);
-    if (g->beside)
-        zt_few_rows_run(vector, g->beside, operands->beside, workspace, threads);
+}
+
+static void run_columns(int vector, const struct zt_simd_gemm *g, const struct zt_simd_gemm_operands *operands,
+                        float *workspace, int threads) {
+    const struct zt_simd_gemm t = transposed(g);
+    const struct zt_simd_gemm_operands swapped = { .a = operands->b, .b = operands->a, .y = workspace };
+    run_rows(vector, &t, &swapped, workspace + y_elems(g), threads);
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j++)
+            give(g, operands, i, j, workspace[j * g->m + i]);
+}
+
+void zt_few_rows_run(int vector, const struct zt_simd_gemm *g, const struct zt_simd_gemm_operands *operands,
+                     float *workspace, int threads) {
+    const bool rows = take(g, has_few_rows);
+    for (; g; g = g->beside, operands = operands->beside)
+        (rows ? run_rows : run_columns)(vector, g, operands, workspace, threads);
 }

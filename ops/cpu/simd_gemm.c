@@ -16,7 +16,6 @@
 #include "ops/cpu/simd_gemm.h"
 
 #include "device/threads.h"
-#include "ops/cpu/simd_few_columns.h"
 #include "ops/cpu/simd_few_rows.h"
 
 #include <stdbool.h>
@@ -43,8 +42,7 @@ enum {
 static const double small_flops = 100000; /* below it one thread */
 
 struct cut {
-    bool few;                 /* few rows of y: no units */
-    bool narrow;              /* few columns of it: neither */
+    bool few;                 /* few rows or columns of y: no units */
     bool whole;               /* a product is one thread's */
     bool direct;              /* only an unfinished panel of b is packed */
     bool once;                /* a unit has all rows of y, and packs the panels of b as it gets to them */
@@ -152,11 +150,6 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
         c.a_elems = zt_few_rows_elems(g);
         return c;
     }
-    if (kernel->depths == 1 && !c.whole && zt_few_columns_takes(g)) {
-        c.narrow = true;
-        c.a_elems = zt_few_columns_elems(g);
-        return c;
-    }
     c.direct = kernel->depths == 1 && g->b_col == 1 && (!g->beside || g->beside->b_col == 1) &&
                g->m <= (int64_t)FEW_TILES * kernel->rows;
     c.in_place = reads_in_place(kernel, g);
@@ -178,7 +171,7 @@ static struct cut cut_of(const struct zt_simd_gemm_kernel *kernel, const struct 
 
 size_t zt_simd_gemm_bytes(const struct zt_simd_gemm_kernel *kernel, const struct zt_simd_gemm *g, int threads) {
     struct cut c = cut_of(kernel, g, threads);
-    if (c.few || c.narrow)
+    if (c.few)
         return (size_t)c.a_elems * sizeof(float);
     const int64_t once = c.b_elems + c.sums_elems;
     int64_t elems = c.whole ? (c.a_elems + once) * c.threads : once + c.a_elems * c.threads;
@@ -542,8 +535,6 @@ void zt_simd_gemm_run(const struct zt_simd_gemm_kernel *kernel, const struct zt_
         const struct job one = product(&job, i);
         if (cut.few)
             zt_few_rows_run(kernel->cols / 2, g, &one.at, workspace, cut.threads);
-        else if (cut.narrow)
-            zt_few_columns_run(kernel->cols / 2, g, &one.at, workspace, cut.threads);
         else
             multiply(one, cut.threads);
     }

@@ -6,7 +6,7 @@
  *     a tile of y, rows x cols, stays in registers over the whole depth
  *
  * Rounding: about ZT_GEMM_DEPTH products, equal parts of k, are summed by fused multiply-adds, and these sums are added
- * in order; with few rows (simd_few_rows.h) or columns (simd_few_columns.h) k is summed as those say. An element of y
+ * in order; with few rows or columns (simd_few_rows.h) k is summed as that says. An element of y
  * depends on k, and on m, n and the orders of a and b in so far as they choose between these, so its bits depend
  * neither on the division of the work nor on its position. NaN stays NaN. */
 #ifndef ZT_OPS_CPU_SIMD_GEMM_H
