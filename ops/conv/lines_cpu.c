@@ -7,9 +7,13 @@
  * that stand on margins are computed as well and left out, or are zeros as dy. To x is a convolution of dy with the
  * reversed taps.
  *
- *     workspace, to y and x   [ weights [group][some channels of results][source][channel] | bias | of each thread:
- * lines of x | lines of results ] to w                    [ sums of each piece: dw | db | of each thread: lines of x |
- * lines of dy ] */
+ * The workspace of results, to y and x:
+ *
+ *     weights [group][some channels of results][source][channel] | biases | of each thread: lines of x, of results
+ *
+ * and of weights:
+ *
+ *     of each piece: sums of dw, of db | of each thread: lines of x, of dy */
 #include "ops/conv/lines_cpu.h"
 
 #include "base/align.h"

@@ -123,12 +123,19 @@ static bool passes(const struct zt_node *n, int out, int in) {
     return !(in == 1 && zt_node_is_any(n, by_index)) && !(in == 0 && zt_node_is(n, "Where"));
 }
 
+enum { ANY_PARAMETER = -1 };
+
+static bool is_source(const struct zt_graph *g, int value, int source) {
+    const struct zt_value *v = g->values[value];
+    return source == ANY_PARAMETER ? v->origin == ZT_FROM_INITIALIZER && v->trainable : value == source;
+}
+
 /* Whether `value` is computed from `source`, with `smooth` so that a gradient passes. `seen`: of each value. */
 static bool comes_from(const struct zt_graph *g, int value, int source, bool smooth, bool *seen) {
     int *stack = zt_malloc(((size_t)g->value_count + 1) * sizeof *stack), count = 0;
     memset(seen, 0, (size_t)g->value_count * sizeof *seen);
     stack[count++] = value;
-    while (count > 0 && stack[count - 1] != source) {
+    while (count > 0 && !is_source(g, stack[count - 1], source)) {
         const int v = stack[--count], from = g->values[v]->producer;
         const struct zt_node *n = from >= 0 ? g->nodes[from] : NULL;
         for (int i = 0; n && i < n->in_count; i++)
@@ -217,39 +224,36 @@ int zt_trainable_flows(const struct zt_onnx *model, const char ***names) {
     return count;
 }
 
-/* Whether a gradient that passes the value reaches a parameter. */
-static bool reaches_parameter(const struct zt_graph *g, int value, bool *seen) {
-    for (int v = 0; v < g->value_count; v++)
-        if (g->values[v]->origin == ZT_FROM_INITIALIZER && g->values[v]->trainable &&
-            comes_from(g, value, v, true, seen))
-            return true;
-    return false;
-}
-
-/* Whether the node is a difference of the two, in either order. */
-static bool is_between(const struct zt_graph *g, const struct zt_node *n, int q, int z) {
+/* Whether the node is a difference of the two, in either order. behind: behind_copies() of each value. */
+static bool is_between(const struct zt_node *n, const int *behind, int q, int z) {
     if (n->dead || !zt_node_is(n, "Sub") || n->in[0] < 0 || n->in[1] < 0)
         return false;
-    const int a = behind_copies(g, n->in[0]), b = behind_copies(g, n->in[1]);
+    const int a = behind[n->in[0]], b = behind[n->in[1]];
     return (a == q && b == z) || (a == z && b == q);
 }
 
+/* The difference in z + detach(q - z) that a node detaches; NULL: it is no such node. */
+static const struct zt_node *estimate_of(const struct zt_graph *g, const struct zt_node *n) {
+    const int from = !n->dead && strcmp(n->op_type, "Detach") == 0 ? g->values[n->in[0]]->producer : -1;
+    return from >= 0 && zt_node_is(g->nodes[from], "Sub") ? g->nodes[from] : NULL;
+}
+
 int zt_trainable_undetached(const struct zt_onnx *model, const struct zt_graph *g, const char ***names) {
-    int count = 0;
+    int count = 0, *behind = zt_malloc(((size_t)g->value_count + 1) * sizeof *behind);
     bool *seen = zt_malloc((size_t)g->value_count + 1);
     *names = ZT_NEW_N(g->arena, const char *, g->node_count);
+    for (int v = 0; v < g->value_count; v++)
+        behind[v] = behind_copies(g, v);
     for (int d = 0; d < g->node_count && zt_writer_of(model) == ZT_WRITER_TORCHSCRIPT; d++) {
-        const struct zt_node *detach_node = g->nodes[d];
-        const bool is = !detach_node->dead && strcmp(detach_node->op_type, "Detach") == 0;
-        const int from = is ? g->values[detach_node->in[0]]->producer : -1;
-        const struct zt_node *estimate = from >= 0 ? g->nodes[from] : NULL;
-        if (!zt_node_is(estimate, "Sub"))
+        const struct zt_node *estimate = estimate_of(g, g->nodes[d]);
+        const int q = estimate ? behind[estimate->in[0]] : -1, z = estimate ? behind[estimate->in[1]] : -1;
+        if (!estimate || !comes_from(g, q, ANY_PARAMETER, true, seen))
             continue;
-        const int q = behind_copies(g, estimate->in[0]), z = behind_copies(g, estimate->in[1]);
         for (int n = 0; n < g->node_count && count < g->node_count; n++)
-            if (g->nodes[n] != estimate && is_between(g, g->nodes[n], q, z) && reaches_parameter(g, q, seen))
+            if (g->nodes[n] != estimate && is_between(g->nodes[n], behind, q, z))
                 (*names)[count++] = g->nodes[n]->name;
     }
     free(seen);
+    free(behind);
     return count;
 }
