@@ -3,8 +3,9 @@
  *
  *     forward, of some queries      s = q k^T     p = exp(s - max)     y = p v / sum
  *     backward                      s = q k^T     p = exp(s - max) / sum     dp = dy v^T     ds = p (dp - delta)
- *                                   dv = p^T dy   dk = ds^T q          dq = ds k             delta = sum over columns
- * of dy y */
+ *                                   dv = p^T dy   dk = ds^T q          dq = ds k
+ *
+ * where delta is the sum over columns of dy y. */
 #include "ops/attention/small_heads_cpu.h"
 
 #include "ops/attention/kernels.h"
