@@ -34,16 +34,16 @@ static int given_block(const struct zt_prepare *p, int inputs) {
     return 0;
 }
 
-static bool is_whole_blocks(const struct zt_value *v, int block) {
-    return v->shape.rank > 2 && v->shape.dim[1] % block == 0 && zt_shape_count(&v->shape) > 0;
+static bool is_blocks(const struct zt_value *v, int block, bool within) {
+    return v->shape.rank > 2 && (within || v->shape.dim[1] % block == 0) && zt_shape_count(&v->shape) > 0;
 }
 
-void zt_layout_ranges(struct zt_prepare *p, int moved, int64_t first) {
+void zt_layout_ranges(struct zt_prepare *p, int moved, int64_t first, bool within) {
     const struct zt_graph *g = p->graph;
     const int outs = g->nodes[p->node]->out_count, block = given_block(p, moved);
-    bool fits = block > 0 && first % block == 0;
+    bool fits = block > 0 && (within || first % block == 0);
     for (int i = 0; fits && i < moved + outs; i++)
-        fits = is_whole_blocks(i < moved ? zt_in(g, p->node, i) : zt_out(g, p->node, i - moved), block);
+        fits = is_blocks(i < moved ? zt_in(g, p->node, i) : zt_out(g, p->node, i - moved), block, within);
     zt_layout_plain(p);
     for (int i = 0; fits && i < moved + outs; i++) {
         const struct zt_value *v = i < moved ? zt_in(g, p->node, i) : zt_out(g, p->node, i - moved);

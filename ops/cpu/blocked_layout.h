@@ -11,9 +11,9 @@ const struct zt_layout *zt_layout_vector(struct zt_arena *arena, const struct zt
 
 /* For nodes that copy ranges of channels between input tensors, the first `moved` inputs, and outputs. Ranges of whole
  * blocks lie in a blocked tensor where they lie in a plain one, so that the same copies serve both. Sets the layouts:
- * that of the first blocked input, if `first`, where a range begins, and the channels of every tensor are whole blocks;
- * else plain. */
-void zt_layout_ranges(struct zt_prepare *p, int moved, int64_t first);
+ * that of the first blocked input, if `first`, where a range begins, and the channels of every tensor are whole blocks,
+ * or the node has copies that begin and end `within` blocks; else plain. */
+void zt_layout_ranges(struct zt_prepare *p, int moved, int64_t first, bool within);
 /* A node's layouts: all plain. */
 void zt_layout_plain(struct zt_prepare *p);
 

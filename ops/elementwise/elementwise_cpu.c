@@ -1,8 +1,8 @@
 #include "ops/elementwise/elementwise_cpu.h"
 
 #include "device/threads.h"
+#include "ops/cpu/blocked_layout.h"
 #include "ops/kernel/element_blocks.h"
-#include "ops/kernel/layout.h"
 #include "ops/kernel/shape.h"
 #include "ops/kernel/tile.h"
 #include "ops/elementwise/simd_typed.h"
@@ -148,6 +148,15 @@ bool zt_elementwise_supports(const struct zt_graph *g, int node) {
 
 /* ---- the walk ---- */
 
+/* An operand of a binary loop on blocked activations that has one number for each channel, [n or 1, c, 1 ...] or
+ * [c, 1 ...], as channel attention and PRelu have it, or for each pixel, [n or 1, 1, spatial ...]. */
+struct spread {
+    enum { SPREAD_NOT, SPREAD_CHANNELS, SPREAD_PIXELS } kind;
+    int operand;             /* 0 or 1 */
+    int64_t sample;          /* elements of it from sample to sample; 0: all have the same */
+    struct zt_planes planes; /* of the result */
+};
+
 struct plan {
     zt_typed_function *typed; /* else `op` with its numbers */
     enum zt_simd_op op;
@@ -157,6 +166,7 @@ struct plan {
     int64_t elements;     /* of the output, padding of blocked layouts included */
     int folds;            /* how often the loop runs: 1, or for folding ops the inputs after the first */
     struct zt_walk *walk; /* by fold, with merged axes: steps along the last one are 0 or 1 */
+    struct spread spread;
 };
 
 static void plan_broadcast(struct zt_walk *walk, const struct zt_shape *y, const struct zt_shape *a,
@@ -167,23 +177,60 @@ static void plan_broadcast(struct zt_walk *walk, const struct zt_shape *y, const
     zt_walk_merge(walk);
 }
 
-static void plan_flat(struct zt_walk *walk, int64_t elements) {
-    const struct zt_shape all = { .rank = 1, .dim = { elements } };
-    plan_broadcast(walk, &all, &all, &all);
+/* Over the elements of a layout that all inputs but single numbers have. */
+static void plan_flat(struct zt_walk *walk, int64_t elements, const struct zt_value *a, const struct zt_value *b) {
+    const struct zt_shape all = { .rank = 1, .dim = { elements } }, one = { .rank = 1, .dim = { 1 } };
+    plan_broadcast(walk, &all, zt_shape_count(&a->shape) == 1 ? &one : &all,
+                   zt_shape_count(&b->shape) == 1 ? &one : &all);
 }
 
 static const unsigned reordered = 1u << ZT_FLOAT | 1u << ZT_BFLOAT16; /* types that Reorder nodes take */
 
-/* Whether all tensors can have the layout of the first blocked input, `layout`: shapes agree, types have Reorder
- * nodes and the padding stays zero. */
-static bool can_share(const struct zt_prepare *p, const struct zt_layout *layout, enum zt_simd_op op, int inputs) {
+/* How an operand spreads over blocked activations of shape y. */
+static struct spread spread_of(const struct zt_value *x, const struct zt_shape *y) {
+    const int missing = y->rank - x->shape.rank;
+    struct spread s = { SPREAD_NOT };
+    if (missing > 1 || missing < 0 || !zt_dtype_in(x->dtype, reordered))
+        return s;
+    const int64_t n = missing ? 1 : x->shape.dim[0], c = x->shape.dim[1 - missing];
+    bool single = true, whole = true;
+    for (int k = 2; k < y->rank; k++) {
+        single &= x->shape.dim[k - missing] == 1;
+        whole &= x->shape.dim[k - missing] == y->dim[k];
+    }
+    if (n != 1 && n != y->dim[0])
+        return s;
+    if (single && c == y->dim[1])
+        s.kind = SPREAD_CHANNELS;
+    else if (whole && c == 1)
+        s.kind = SPREAD_PIXELS;
+    s.sample = n == 1 ? 0 : zt_shape_count(&x->shape) / n;
+    return s;
+}
+
+/* Whether all tensors can have the layout of the first blocked input, `layout`: shapes agree, or an operand spreads
+ * over the others, types have Reorder nodes and the padding stays zero. */
+static bool can_share(const struct zt_prepare *p, const struct zt_layout *layout, enum zt_simd_op op, int inputs,
+                      struct spread *spread) {
     const struct zt_value *y = zt_out(p->graph, p->node, 0);
+    const bool padded = (int64_t)layout->bytes != zt_value_bytes(y);
+    int block;
+    const bool blocked = zt_layout_order(layout, &block) == ZT_ORDER_BLOCKED;
     for (int i = 0; i < inputs; i++) {
         const struct zt_value *x = zt_in(p->graph, p->node, i);
-        if (!zt_shape_equal(&x->shape, &y->shape) || !zt_dtype_in(x->dtype, reordered))
+        if (!zt_dtype_in(x->dtype, reordered))
             return false;
+        if (zt_shape_equal(&x->shape, &y->shape))
+            continue;
+        if (zt_shape_count(&x->shape) == 1 && (!padded || op == ZT_SIMD_mul)) /* 0 times a number stays 0 */
+            continue;
+        *spread = spread_of(x, &y->shape);
+        spread->operand = i;
+        if (spread->kind == SPREAD_NOT || !blocked || inputs != 2 || folds(op))
+            return false;
+        zt_planes_of(layout, &y->shape, &spread->planes);
     }
-    return zt_dtype_in(y->dtype, reordered) && ((int64_t)layout->bytes == zt_value_bytes(y) || simd_ops[op].keeps_zero);
+    return zt_dtype_in(y->dtype, reordered) && (!padded || simd_ops[op].keeps_zero);
 }
 
 /* The layout of value v in the order of `first`, that of a tensor of the same shape. */
@@ -194,19 +241,26 @@ static const struct zt_layout *in_order(const struct zt_prepare *p, const struct
     return zt_layout_of(p->graph->arena, order, block, v->dtype, &v->shape);
 }
 
-/* Sets the layouts of all tensors; returns whether they are those of the first blocked input instead of plain. */
-static bool set_layouts(struct zt_prepare *p, enum zt_simd_op op, int inputs) {
+/* Sets the layouts of all tensors; returns whether they are those of the first blocked input instead of plain. What
+ * spreads stays plain. */
+static bool set_layouts(struct zt_prepare *p, enum zt_simd_op op, int inputs, struct spread *spread) {
     const struct zt_graph *g = p->graph;
+    const struct zt_value *y = zt_out(g, p->node, 0);
     const struct zt_layout *first = NULL;
     int block;
     for (int i = 0; i < inputs && !first; i++) {
         const enum zt_order order = zt_layout_order(p->in_layout[i], &block);
-        if (order == ZT_ORDER_BLOCKED || order == ZT_ORDER_CHANNELS_LAST)
-            first = in_order(p, p->in_layout[i], zt_out(g, p->node, 0));
+        if ((order == ZT_ORDER_BLOCKED || order == ZT_ORDER_CHANNELS_LAST) &&
+            zt_shape_equal(&zt_in(g, p->node, i)->shape, &y->shape))
+            first = in_order(p, p->in_layout[i], y);
     }
-    const bool shared = first && can_share(p, first, op, inputs);
-    for (int i = 0; i < g->nodes[p->node]->in_count; i++)
-        p->in_layout[i] = shared && i < inputs ? in_order(p, first, zt_in(g, p->node, i)) : NULL;
+    const bool shared = first && can_share(p, first, op, inputs, spread);
+    if (!shared)
+        spread->kind = SPREAD_NOT;
+    for (int i = 0; i < g->nodes[p->node]->in_count; i++) {
+        const bool whole = shared && i < inputs && zt_shape_equal(&zt_in(g, p->node, i)->shape, &y->shape);
+        p->in_layout[i] = whole ? in_order(p, first, zt_in(g, p->node, i)) : NULL;
+    }
     p->out_layout[0] = shared ? first : NULL;
     return shared;
 }
@@ -225,14 +279,16 @@ bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
     const int inputs = plan->folding ? given : plan->inputs;
     const struct zt_value *out = zt_out(p->graph, p->node, 0);
     const struct zt_shape *y = &out->shape;
-    const bool shared = set_layouts(p, plan->typed ? ZT_SIMD_none : plan->op, plan->typed ? 0 : inputs);
+    const bool shared = set_layouts(p, plan->typed ? ZT_SIMD_none : plan->op, plan->typed ? 0 : inputs, &plan->spread);
     plan->elements = shared ? (int64_t)(p->out_layout[0]->bytes / zt_dtype_bytes(out->dtype)) : zt_shape_count(y);
-    for (int i = 0; i < plan->folds; i++)
+    for (int i = 0; i < plan->folds && !plan->spread.kind; i++) {
+        const struct zt_value *a = i ? out : zt_in(p->graph, p->node, 0),
+                              *b = zt_in(p->graph, p->node, plan->folding ? i + 1 : inputs - 1);
         if (shared)
-            plan_flat(&plan->walk[i], plan->elements);
+            plan_flat(&plan->walk[i], plan->elements, a, b);
         else
-            plan_broadcast(&plan->walk[i], y, i ? y : &zt_in(p->graph, p->node, 0)->shape,
-                           &zt_in(p->graph, p->node, plan->folding ? i + 1 : inputs - 1)->shape);
+            plan_broadcast(&plan->walk[i], y, &a->shape, &b->shape);
+    }
     p->state = plan;
     return true;
 }
@@ -356,6 +412,58 @@ static void run_rows(void *arg, int64_t unit) {
     run_loop(job, span, at);
 }
 
+/* ---- an operand that spreads over blocked activations ---- */
+
+static int64_t plane_chunks(const struct zt_planes *p) {
+    return zt_ceil_div(p->group, UNIT);
+}
+
+/* The operand's numbers for `n` elements of a plane (sample, group of channels) from element `at` on; 0 for the
+ * padding. */
+static void spread_over(const struct job *job, const int64_t plane[2], int64_t at, int64_t n, float *to) {
+    const struct spread *s = &job->plan->spread;
+    const struct zt_view *v = job->in[s->operand];
+    const int vector = s->planes.vector;
+    const int64_t first = plane[1] * vector, used = zt_min_int(vector, s->planes.channels - first);
+    const bool pixels = s->kind == SPREAD_PIXELS;
+    float numbers[BLOCK];
+    const float *from =
+        as_floats(v, plane[0] * s->sample + (pixels ? at / vector : first), 1, pixels ? n / vector : used, numbers);
+    for (int64_t i = 0; pixels && i < n; i++)
+        to[i] = from[i / vector];
+    for (int64_t i = 0; pixels && used < vector && i < n; i += vector)
+        memset(to + i + used, 0, (size_t)(vector - used) * sizeof *to);
+    if (pixels)
+        return;
+    memcpy(to, from, (size_t)used * sizeof *to);
+    memset(to + used, 0, (size_t)(vector - used) * sizeof *to);
+    for (int64_t done = vector, more; done < n; done += more) { /* twice as many each time */
+        more = zt_min_int(done, n - done);
+        memcpy(to + done, to, (size_t)more * sizeof *to);
+    }
+}
+
+/* A part of a plane of at most UNIT elements. */
+static void run_spread(void *arg, int64_t unit) {
+    const struct job *job = arg;
+    const struct spread *s = &job->plan->spread;
+    const struct zt_planes *p = &s->planes;
+    const int64_t chunks = plane_chunks(p), start = unit % chunks * UNIT, end = zt_min_int(p->group, start + UNIT);
+    const int64_t plane[2] = { unit / chunks / p->groups, unit / chunks % p->groups };
+    const int64_t offset = plane[0] * p->sample + plane[1] * p->group;
+    float spread[BLOCK], block[BLOCK];
+    for (int64_t at = start; at < end; at += BLOCK) {
+        const int64_t n = zt_min_int(BLOCK, end - at);
+        if (at == start || s->kind == SPREAD_PIXELS)
+            spread_over(job, plane, at, n, spread);
+        const float *other = as_floats(job->in[1 - s->operand], offset + at, 1, n, block);
+        const struct zt_simd_span span = {
+            .a = s->operand ? other : spread, .b = s->operand ? spread : other, .a_step = 1, .b_step = 1, .n = n
+        };
+        run_loop(job, span, offset + at);
+    }
+}
+
 bool zt_elementwise_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct plan *plan = call->state;
@@ -368,6 +476,11 @@ bool zt_elementwise_run(const struct zt_call *call, struct zt_err *err) {
                            .scale = 1 };
         if (plan->op == ZT_SIMD_mean && i == plan->folds - 1)
             job.scale = 1 / (float)(plan->folds + 1);
+        if (plan->spread.kind) {
+            const struct zt_planes *p = &plan->spread.planes;
+            zt_parallel_for(call->threads, p->samples * p->groups * plane_chunks(p), run_spread, &job);
+            continue;
+        }
         const struct zt_shape *walked = &job.walk->shape;
         const int64_t columns = walked->dim[walked->rank - 1];
         if (has_short_rows(plan, job.walk))

@@ -1,6 +1,7 @@
 /* Concat and Split along an axis; each is the other's gradient. */
 #include "ops/movement/kernels.h"
 #include "ops/cpu/blocked_layout.h"
+#include "ops/movement/simd/gather_lanes.h"
 #include "ops/kernel/strided_copies.h"
 #include "ops/kernel/shape.h"
 
@@ -69,18 +70,39 @@ static bool concat_moves(const struct zt_graph *g, int node, zt_strided_copy_tak
 }
 ZT_MOVES_DESCRIBE(concat, false)
 
+/* Parts of fewer channels may bring more groups to a block of the result than a vector loop gathers. */
+enum { FEW_PARTS = 3, CHANNELS = 8 };
+
+static bool joins_within_blocks(const struct zt_graph *g, int node) {
+    const struct zt_node *n = g->nodes[node];
+    bool joins = zt_joins_within_blocks(zt_in(g, node, 0)->dtype);
+    for (int i = 0; joins && n->in_count > FEW_PARTS && i < n->in_count; i++)
+        joins = zt_in(g, node, i)->shape.dim[1] >= CHANNELS;
+    return joins;
+}
+
 static bool concat_prepare(struct zt_prepare *p, struct zt_err *err) {
     (void)err;
     const struct zt_node *n = p->graph->nodes[p->node];
     if (axis_of(n, zt_in(p->graph, p->node, 0)->shape.rank, 1) == 1)
-        zt_layout_ranges(p, n->in_count, 0);
+        zt_layout_ranges(p, n->in_count, 0, joins_within_blocks(p->graph, p->node));
     else
         zt_layout_plain(p);
     return true;
 }
 
+static bool any_within_block(const struct zt_view *v, int count) {
+    bool any = false;
+    for (int i = 0; !any && i < count; i++)
+        any = zt_is_within_block(&v[i], 0);
+    return any;
+}
+
 static bool concat_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_strided_copies_run(call, concat_moves, err);
+    if (!any_within_block(call->in, call->in_count))
+        return zt_strided_copies_run(call, concat_moves, err);
+    zt_join_channels(call->threads, &call->out[0], call->in, 0);
+    return true;
 }
 
 /* dx_i = the slice of dy that x_i became */
@@ -214,14 +236,19 @@ ZT_MOVES_DESCRIBE(split, false)
 static bool split_prepare(struct zt_prepare *p, struct zt_err *err) {
     (void)err;
     if (axis_of(p->graph->nodes[p->node], zt_in(p->graph, p->node, 0)->shape.rank, 0) == 1)
-        zt_layout_ranges(p, 1, 0);
+        zt_layout_ranges(p, 1, 0, zt_joins_within_blocks(zt_in(p->graph, p->node, 0)->dtype));
     else
         zt_layout_plain(p);
     return true;
 }
 
 static bool split_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_strided_copies_run(call, split_moves, err);
+    if (!any_within_block(call->out, call->out_count))
+        return zt_strided_copies_run(call, split_moves, err);
+    int64_t first = 0;
+    for (int i = 0; i < call->out_count; first += call->out[i++].shape.dim[1])
+        zt_join_channels(call->threads, &call->out[i], &call->in[0], first);
+    return true;
 }
 
 /* dx = the gradients of the parts joined, zeros where a part has none. The largest sizes of parts need not add up to

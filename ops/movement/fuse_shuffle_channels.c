@@ -9,14 +9,10 @@
 #include "ops/cpu/blocked_layout.h"
 #include "ops/kernel/shape.h"
 #include "ops/movement/kernels.h"
-#include "ops/movement/simd/simd_shuffle.h"
+#include "ops/movement/simd/gather_lanes.h"
 #include "ops/movement/transpose.h"
 
 #include "device/threads.h"
-
-#include <stdint.h>
-
-enum { MOST_VECTOR = 16 };
 
 static const struct zt_attr_spec attrs[] = { { "groups", ZT_ATTR_INT, true }, { 0 } };
 
@@ -33,77 +29,28 @@ struct job {
     struct zt_planes planes;
     int64_t groups;
     size_t bytes; /* of an element */
-    zt_simd_shuffle_run *run;
     const char *x;
     char *y;
 };
 
-/* Inlined with the type known. Where a group of channels is one channel, that of a plain tensor, pixels are adjacent.
- */
-#define COPY(type)                                                                                                     \
-    static void copy_##type(const struct job *j, int64_t sample, int64_t group) {                                      \
-        const struct zt_planes *p = &j->planes;                                                                        \
-        const type *x = (const type *)j->x + sample * p->sample, *from[MOST_VECTOR];                                   \
-        type *y = (type *)j->y + sample * p->sample + group * p->group;                                                \
-        const int64_t first = group * p->vector, each = p->channels / j->groups;                                       \
-        const int used = (int)(p->channels - first < p->vector ? p->channels - first : p->vector);                     \
-        for (int l = 0; l < used; l++)                                                                                 \
-            from[l] = x + zt_planes_channel(p, (first + l) % j->groups * each + (first + l) / j->groups);              \
-        for (int64_t i = 0, at = 0; i < p->pixels; i++, at += p->pixel) {                                              \
-            for (int l = 0; l < used; l++)                                                                             \
-                y[at + l] = from[l][at];                                                                               \
-            for (int l = used; p->pixel == p->vector && l < p->vector; l++)                                            \
-                y[at + l] = 0;                                                                                         \
-        }                                                                                                              \
-    }
-COPY(uint8_t)
-COPY(uint16_t)
-COPY(uint32_t)
-COPY(uint64_t)
-#undef COPY
-
-/* The place of a group among the sources, which gets one; -1: they are full. */
-static int source_of(struct zt_simd_shuffle *s, const float *from) {
-    for (int k = 0; k < s->sources; k++)
-        if (s->from[k] == from)
-            return k;
-    if (s->sources == ZT_SHUFFLE_SOURCES)
-        return -1;
-    s->from[s->sources] = from;
-    return s->sources++;
-}
-
-/* In vectors; false for a group that is not full or comes from many others. */
-static bool shuffle_group(const struct job *j, int64_t sample, int64_t group) {
-    const struct zt_planes *p = &j->planes;
-    const int64_t first = group * p->vector, each = p->channels / j->groups;
-    struct zt_simd_shuffle s = { .pixels = p->pixels, .to = (float *)j->y + sample * p->sample + group * p->group };
-    if (!j->run || p->pixel != p->vector || first + p->vector > p->channels)
-        return false;
-    for (int l = 0; l < p->vector; l++) {
-        const int64_t from = (first + l) % j->groups * each + (first + l) / j->groups;
-        const int source = source_of(&s, (const float *)j->x + sample * p->sample + from / p->vector * p->group);
-        if (source < 0)
-            return false;
-        s.lane[l] = (int32_t)(source * p->vector + from % p->vector);
-    }
-    j->run(&s);
-    return true;
-}
-
+/* Where a group of channels is one channel, that of a plain tensor, pixels are adjacent. */
 static void copy_group(void *arg, int64_t index) {
     const struct job *j = arg;
-    const int64_t sample = index / j->planes.groups, group = index % j->planes.groups;
-    if (j->bytes == 4 && shuffle_group(j, sample, group))
-        return;
-    if (j->bytes == 8)
-        copy_uint64_t(j, sample, group);
-    else if (j->bytes == 4)
-        copy_uint32_t(j, sample, group);
-    else if (j->bytes == 2)
-        copy_uint16_t(j, sample, group);
-    else
-        copy_uint8_t(j, sample, group);
+    const struct zt_planes *p = &j->planes;
+    const int64_t sample = index / p->groups, group = index % p->groups;
+    const int64_t first = group * p->vector, each = p->channels / j->groups;
+    struct zt_lanes lanes = { .used = (int)(p->channels - first < p->vector ? p->channels - first : p->vector),
+                              .vector = p->vector,
+                              .pixels = p->pixels,
+                              .step = p->pixel,
+                              .bytes = j->bytes,
+                              .to = zt_element(j->y, j->bytes, sample * p->sample + group * p->group) };
+    for (int l = 0; l < lanes.used; l++) {
+        const int64_t from = (first + l) % j->groups * each + (first + l) / j->groups;
+        lanes.plane[l] = zt_element(j->x, j->bytes, sample * p->sample + from / p->vector * p->group);
+        lanes.lane[l] = (int)(from % p->vector);
+    }
+    zt_gather_lanes(&lanes);
 }
 
 static bool run(const struct zt_call *call, struct zt_err *err) {
@@ -113,7 +60,6 @@ static bool run(const struct zt_call *call, struct zt_err *err) {
                      .x = call->in[0].data,
                      .y = call->out[0].data };
     zt_planes_of(call->in[0].layout, &call->in[0].shape, &j.planes);
-    j.run = zt_simd_shuffle(j.planes.vector);
     zt_parallel_for(call->threads, j.planes.samples * j.planes.groups, copy_group, &j);
     return true;
 }

@@ -2,6 +2,7 @@
 #include "ops/movement/kernels.h"
 #include "ops/cpu/blocked_layout.h"
 #include "ops/kernel/strided_copies.h"
+#include "ops/movement/simd/gather_lanes.h"
 #include "ops/kernel/shape.h"
 #include "ops/movement/slice.h"
 
@@ -129,14 +130,14 @@ static bool slice_moves(const struct zt_graph *g, int node, zt_strided_copy_take
 }
 ZT_MOVES_DESCRIBE(slice, false)
 
-/* A cut of neighbouring channels alone may be of blocked tensors. */
-static void choose_layouts(struct zt_prepare *p, const int64_t *start, const int64_t *step) {
+/* A cut of neighbouring channels alone may be of blocked tensors, of any channels where it may be `within` blocks. */
+static void choose_layouts(struct zt_prepare *p, const int64_t *start, const int64_t *step, bool within) {
     const struct zt_shape *in = &zt_in(p->graph, p->node, 0)->shape, *out = &zt_out(p->graph, p->node, 0)->shape;
     bool whole = in->rank > 2 && step[1] == 1;
     for (int k = 0; whole && k < in->rank; k++)
         whole = k == 1 || (in->dim[k] == out->dim[k] && step[k] == 1);
     if (whole)
-        zt_layout_ranges(p, 1, start[1]);
+        zt_layout_ranges(p, 1, start[1], within);
     else
         zt_layout_plain(p);
 }
@@ -145,12 +146,20 @@ static bool slice_prepare(struct zt_prepare *p, struct zt_err *err) {
     struct zt_slice_bounds c;
     if (!zt_slice_read(p->graph, p->node, &c, err))
         return false;
-    choose_layouts(p, c.start, c.step);
+    choose_layouts(p, c.start, c.step, zt_joins_within_blocks(zt_in(p->graph, p->node, 0)->dtype));
     return true;
 }
 
 static bool slice_run(const struct zt_call *call, struct zt_err *err) {
-    return zt_strided_copies_run(call, slice_moves, err);
+    struct zt_slice_bounds c;
+    if (!call->in[0].layout)
+        return zt_strided_copies_run(call, slice_moves, err);
+    if (!zt_slice_read(call->graph, zt_call_node(call), &c, err))
+        return false;
+    if (!zt_is_within_block(&call->in[0], 0) && !zt_is_within_block(&call->out[0], c.start[1]))
+        return zt_strided_copies_run(call, slice_moves, err);
+    zt_join_channels(call->threads, &call->out[0], &call->in[0], c.start[1]);
+    return true;
 }
 
 /* Also of the longest cuts, for their memory. */
@@ -208,7 +217,7 @@ static bool slice_grad_prepare(struct zt_prepare *p, struct zt_err *err) {
     (void)err;
     const struct zt_node *n = p->graph->nodes[p->node];
     int count;
-    choose_layouts(p, zt_attr_ints(n, "starts", &count), zt_attr_ints(n, "steps", &count));
+    choose_layouts(p, zt_attr_ints(n, "starts", &count), zt_attr_ints(n, "steps", &count), false);
     return true;
 }
 

@@ -51,13 +51,24 @@ bool zt_batch_norm_grad_cpu_supports(const struct zt_graph *g, int node) {
     return supports(g, node, 1);
 }
 
+/* A plane of fewer elements is read faster in blocks of channels, also where it must be reordered first. */
+enum { PLAIN_PLANE = 64 };
+
+/* Plain activations stay so where a channel is long enough: reordered, those of the padding would be read too. */
+static bool takes_planes(const struct zt_prepare *p, int x, const struct zt_batch_norm *norm) {
+    return blocked[x].supports && blocked[x].supports(p->graph, p->node) &&
+           (p->in_layout[x] || norm->spatial < PLAIN_PLANE || !zt_norm_kernels());
+}
+
 static bool prepare(struct zt_prepare *p, int x, struct zt_err *err) {
     const struct zt_graph *g = p->graph;
     const struct zt_node *n = g->nodes[p->node];
     enum zt_dtype dtype = zt_in(g, p->node, x)->dtype;
     struct zt_batch_norm norm;
-    bool planes = blocked[x].supports && blocked[x].supports(g, p->node);
-    if (!zt_batch_norm_read(g, p->node, x, &norm, err) || (planes && !blocked[x].prepare(p, err)))
+    if (!zt_batch_norm_read(g, p->node, x, &norm, err))
+        return false;
+    const bool planes = takes_planes(p, x, &norm);
+    if (planes && !blocked[x].prepare(p, err))
         return false;
     struct state *s = zt_calloc(1, sizeof *s);
     s->blocked = p->state;

@@ -23,6 +23,8 @@ const struct zt_case zt_cases_norm[] = {
     { "BatchNormalization", "float[2,3,4]" STATS, .opset = 9, .grad = 0x1f },
     { "BatchNormalization", "float16[2,3,4] float16[3] float16[3] float16[3] float16[3]:0.5..2", .tolerance = 2e-2 },
     { "BatchNormTrain", "float[2,3,4,5]" STATS, .domain = "ztrain", .outs = 5, .results = 3, .grad = 7 },
+    { "BatchNormTrain", "float[4,8,11,7]" STATS_OF("8"), .domain = "ztrain", .outs = 5, .results = 3, .grad = 7 },
+    { "BatchNormTrain", "float[4,5,7]" STATS_OF("5"), .domain = "ztrain", .outs = 5, .results = 3, .grad = 7 },
     { "BatchNormTrain", "bfloat16[4,33,11,7]" STATS_OF("33"), .domain = "ztrain", .outs = 5 },
     { "BatchNormTrain", "bfloat16[2,32,9]:99..101" STATS_OF("32"), .domain = "ztrain", .outs = 5 },
     { "BatchNormGrad", "bfloat16[4,33,11,7] bfloat16[4,33,11,7]" KEPT_OF("33"), .domain = "ztrain", .outs = 3 },
