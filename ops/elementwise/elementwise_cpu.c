@@ -429,10 +429,9 @@ static void spread_over(const struct job *job, const int64_t plane[2], int64_t a
     float numbers[BLOCK];
     const float *from =
         as_floats(v, plane[0] * s->sample + (pixels ? at / vector : first), 1, pixels ? n / vector : used, numbers);
-    for (int64_t i = 0; pixels && i < n; i++)
-        to[i] = from[i / vector];
-    for (int64_t i = 0; pixels && used < vector && i < n; i += vector)
-        memset(to + i + used, 0, (size_t)(vector - used) * sizeof *to);
+    for (int64_t i = 0; pixels && i < n; i += vector, from++)
+        for (int l = 0; l < vector; l++)
+            to[i + l] = l < used ? *from : 0;
     if (pixels)
         return;
     memcpy(to, from, (size_t)used * sizeof *to);
