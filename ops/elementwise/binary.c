@@ -194,14 +194,14 @@ static bool mod_grad(struct zt_grad *b, int node, struct zt_err *err) {
     return true;
 }
 
-/* y = x, or s x where x < 0    dx = dy, or s dy there    ds = dy min(x, 0) */
+/* y = x, or s x where x < 0    dx = dy, or s dy where x <= 0, as in PyTorch    ds = dy min(x, 0) */
 static bool prelu_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     int dy = zt_grad_out(b, node, 0), x = in_id(b, node, 0);
     int zero = zt_emit_float(b, zt_grad_graph(b)->values[x]->dtype, 0);
     if (zt_grad_wanted(b, node, 0)) {
         int scaled = ZT_EMIT(b, "Mul", dy, in_id(b, node, 1));
-        give(b, node, 0, ZT_EMIT(b, "Where", ZT_EMIT(b, "Less", x, zero), scaled, dy));
+        give(b, node, 0, ZT_EMIT(b, "Where", ZT_EMIT(b, "LessOrEqual", x, zero), scaled, dy));
     }
     if (zt_grad_wanted(b, node, 1))
         give(b, node, 1, ZT_EMIT(b, "Mul", dy, ZT_EMIT(b, "Min", x, zero)));
