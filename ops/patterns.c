@@ -23,6 +23,7 @@
     ROW(attention_heads)                                                                                               \
     ROW(attention_packed)                                                                                              \
     ROW(transpose)                                                                                                     \
+    ROW(conv_pad)                                                                                                      \
     ROW(conv_bias)                                                                                                     \
     ROW(gemm)                                                                                                          \
     ROW(einsum)                                                                                                        \

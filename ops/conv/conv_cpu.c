@@ -5,10 +5,10 @@
 #include "ops/conv/conv_cpu.h"
 #include "ops/conv/conv_node_cpu.h"
 #include "ops/conv/group_cpu.h"
+#include "ops/conv/im2col_cpu.h"
 #include "ops/conv/lines_cpu.h"
 #include "ops/conv/taps_cpu.h"
 #include "ops/conv/weight_gradient_3d_cpu.h"
-#include "ops/conv/whole_window_cpu.h"
 #include "ops/cpu/gradient/planes.h"
 #include "ops/cpu/winograd/winograd.h"
 #include "ops/conv/kernels.h"
@@ -26,7 +26,7 @@ static const int slot_of[] = { [OF_X] = ZT_CONV_X, [OF_W] = ZT_CONV_W, [OF_Y] = 
 struct conv_state {
     const struct zt_conv_directions *directions;
     const struct zt_conv_group *group; /* our own kernels, in place of the members below; NULL: not used */
-    const struct zt_simd_gemm *whole_window;
+    const struct zt_im2col *im2col;
     const struct zt_lines *lines;
     const struct zt_winograd *winograd;
     const struct zt_taps *taps;
@@ -200,26 +200,34 @@ static bool take_lines(struct zt_prepare *p, const struct zt_conv_node *n) {
     return true;
 }
 
-/* Prepares the product of a convolution whose window is the whole plane; false for others. */
-static bool take_whole_window(struct zt_prepare *p, const struct zt_conv_node *n) {
+/* Prepares products of matrices, in all directions; false where they do not take the node. */
+static bool take_im2col(struct zt_prepare *p, const struct zt_conv_node *n) {
     const enum zt_conv_direction direction = n->directions->direction;
-    struct zt_simd_gemm product;
-    if (zt_in(p->graph, p->node, 0)->dtype != ZT_FLOAT || zt_out(p->graph, p->node, 0)->dtype != ZT_FLOAT ||
-        zt_conv_node_added(n) || !zt_whole_window_product(&n->conv, direction, &product))
+    const bool is_float =
+        zt_in(p->graph, p->node, 0)->dtype == ZT_FLOAT && zt_out(p->graph, p->node, 0)->dtype == ZT_FLOAT;
+    const struct zt_im2col *im2col = is_float ? zt_im2col_make(p->graph->arena, &n->conv, direction) : NULL;
+    if (!im2col || (zt_im2col_is_whole(im2col) && zt_conv_node_added(n)))
         return false;
     struct conv_state *s = make_own(p, n);
-    s->whole_window = zt_arena_copy(p->graph->arena, &product, sizeof product);
+    s->im2col = im2col;
     s->samples = 1;
-    take_activation(p, s, false);
-    zt_planes_of(NULL, plane_of(n, direction == ZT_CONV_TO_X ? OF_X : OF_Y), &s->planes);
-    p->workspace_bytes = zt_whole_window_bytes(&product, p->threads);
+    take_activation(p, s, direction == ZT_CONV_TO_Y);
+    const struct zt_layout *layout[3] = { NULL };
+    for (int tensor = OF_X; tensor <= OF_Y && !zt_im2col_is_whole(im2col); tensor += OF_Y - OF_X) {
+        layout[tensor] = zt_layout_vector(p->graph->arena, NULL, ZT_FLOAT, plane_of(n, tensor));
+        lay_plane(p, n, tensor, layout[tensor]);
+    }
+    const bool to_x = direction == ZT_CONV_TO_X;
+    zt_planes_of(layout[to_x ? OF_Y : OF_X], plane_of(n, to_x ? OF_Y : OF_X), &s->from);
+    zt_planes_of(layout[to_x ? OF_X : OF_Y], plane_of(n, to_x ? OF_X : OF_Y), &s->planes);
+    p->workspace_bytes = zt_im2col_bytes(im2col, p->threads);
     return true;
 }
 
 /* Prepares our own kernels, forwards and to x. */
 static bool take_own(struct zt_prepare *p, const struct zt_conv_node *n) {
-    return take_whole_window(p, n) || take_group(p, n) || take_lines(p, n) || take_taps(p, n, true) ||
-           take_winograd(p, n) || take_taps(p, n, false);
+    return take_im2col(p, n) || take_group(p, n) || take_lines(p, n) || take_taps(p, n, true) || take_winograd(p, n) ||
+           take_taps(p, n, false);
 }
 
 static bool take_planes_gradient(struct zt_prepare *p, const struct zt_conv_node *n) {
@@ -247,7 +255,7 @@ static bool take_weights(struct zt_prepare *p, const struct zt_conv_node *n) {
     const struct zt_graph *g = p->graph;
     if (zt_out(g, p->node, 0)->dtype != ZT_FLOAT)
         return false;
-    if (take_whole_window(p, n) || take_group(p, n) || take_lines(p, n) || take_planes_gradient(p, n))
+    if (take_im2col(p, n) || take_group(p, n) || take_lines(p, n) || take_planes_gradient(p, n))
         return true;
     const struct zt_conv_weight_gradient *weight_gradient =
         zt_conv_weight_gradient_make(g->arena, &n->conv, zt_in(g, p->node, 0)->dtype);
@@ -359,38 +367,28 @@ static void run_lines(const struct zt_call *call, const void *from, const void *
     zt_lines_run(s->lines, &data, call->workspace, call->threads);
 }
 
-static bool run_whole_window(const struct zt_call *call) {
+static void run_im2col(const struct zt_call *call, const void *from, const void *w) {
     const struct conv_state *s = call->state;
-    const enum zt_conv_direction direction = s->directions->direction;
-    const bool to_w = direction == ZT_CONV_TO_W;
-    void *data[ZT_DNNL_SLOTS] = { 0 };
-    place_data(call, s->directions, data);
-    if (!to_w)
-        data[direction == ZT_CONV_TO_Y ? ZT_CONV_Y : ZT_CONV_X] = made_at(call);
-    zt_whole_window_run(s->whole_window, direction,
-                        &(struct zt_whole_window_data){ .x = data[ZT_CONV_X],
-                                                        .w = data[ZT_CONV_W],
-                                                        .y = data[ZT_CONV_Y],
-                                                        .bias = !to_w && call->in_count > 2 ? call->in[2].data : NULL,
-                                                        .x_planes = &s->planes,
-                                                        .db = to_w && call->out_count > 1 ? call->out[1].data : NULL,
-                                                        .accumulate = call->accumulate },
-                        call->workspace, call->threads);
-    if (s->activation.run)
-        zt_parallel_for(call->threads, s->planes.samples, activate_sample, (void *)call);
-    return true;
+    const struct zt_im2col_data data = { .from = from,
+                                         .w = w,
+                                         .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                         .added = added_at(call),
+                                         .to = made_at(call),
+                                         .relu = s->relu,
+                                         .from_planes = s->from,
+                                         .to_planes = s->planes };
+    zt_im2col_run(s->im2col, &data, call->workspace, call->threads);
 }
 
 /* Runs what take_own() prepared, whose input is `from`; false: nothing. */
 static bool run_own(const struct zt_call *call, int from) {
     const struct conv_state *s = call->state;
     void *data[ZT_DNNL_SLOTS] = { 0 };
-    if (s->whole_window)
-        return run_whole_window(call);
-    if (!s->group && !s->lines && !s->winograd && !s->taps)
+    if (!s->im2col && !s->group && !s->lines && !s->winograd && !s->taps)
         return false;
     place_data(call, s->directions, data);
-    (s->group      ? run_group
+    (s->im2col     ? run_im2col
+     : s->group    ? run_group
      : s->lines    ? run_lines
      : s->winograd ? run_winograd
                    : run_taps)(call, data[from], data[ZT_CONV_W]);
@@ -503,14 +501,14 @@ static bool prepare_to_w(struct zt_prepare *p, struct zt_err *err) {
 
 static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
     const struct conv_state *s = call->state;
-    if (s->whole_window)
-        return run_whole_window(call);
     void *data[ZT_DNNL_SLOTS] = { 0 };
     place_data(call, s->directions, data);
     float *db = call->out_count > 1 ? call->out[1].data : NULL;
     const struct zt_planes_weights weights = { data[ZT_CONV_X], data[ZT_CONV_Y], data[ZT_CONV_W], db,
                                                s->from,         s->planes,       call->accumulate };
-    if (s->group)
+    if (s->im2col)
+        zt_im2col_weight_gradient(s->im2col, &weights, call->workspace, call->threads);
+    else if (s->group)
         zt_conv_group_weight_gradient(s->group, &weights, call->workspace, call->threads);
     else if (s->lines)
         zt_lines_weight_gradient(s->lines, &weights, call->workspace, call->threads);
@@ -518,7 +516,7 @@ static bool run_to_w(const struct zt_call *call, struct zt_err *err) {
         zt_planes_gradient_run(s->planes_gradient, &weights, call->workspace, call->threads);
     else if (s->weight_gradient)
         zt_conv_weight_gradient_run(s->weight_gradient, &weights, call->workspace, call->threads);
-    if (s->group || s->lines || s->planes_gradient || s->weight_gradient)
+    if (s->im2col || s->group || s->lines || s->planes_gradient || s->weight_gradient)
         return true;
     char *parts = call->workspace, *scratch = parts + zt_conv_partial_bytes(&s->partial);
     data[ZT_CONV_B] = parts + (size_t)s->partial.blocks * s->partial.dw_bytes;

@@ -6,12 +6,18 @@
 
 #include <string.h>
 
-enum { BLOCK = 1 << 14 };
+enum {
+    BLOCK = 1 << 14,
+    LONG = 256,       /* elements of a last axis that need no other order */
+    PERIOD = 1 << 12, /* elements of a condition that is repeated */
+};
 
 struct choice {
     const struct zt_call *call;
     struct zt_walk walk; /* condition, yes, no */
     int64_t elements;
+    int64_t period, repeated; /* 0, or elements of the condition, which outer axes share, and of whole ones in mask */
+    uint8_t mask[2 * PERIOD];
 };
 
 bool zt_where_cpu_supports(const struct zt_graph *g, int node) {
@@ -43,20 +49,25 @@ static void take(const struct span *s, const uint32_t *from, int64_t step) {
             s->to[k] = *from;
 }
 
+static void choose_span(struct span s, bool yes_steps, bool no_steps) {
+    if (yes_steps && no_steps)
+        choose(s, 1, 1);
+    else if (yes_steps)
+        choose(s, 1, 0);
+    else if (no_steps)
+        choose(s, 0, 1);
+    else
+        choose(s, 0, 0);
+}
+
 static void choice_span(const struct choice *c, const struct zt_walk *w, uint32_t *to) {
     const struct span s = { (const uint8_t *)c->call->in[0].data + w->offset[0],
                             (const uint32_t *)c->call->in[1].data + w->offset[1],
                             (const uint32_t *)c->call->in[2].data + w->offset[2], to, w->count };
     if (!w->stride[0])
         take(&s, *s.condition ? s.yes : s.no, *s.condition ? w->stride[1] : w->stride[2]);
-    else if (w->stride[1] && w->stride[2])
-        choose(s, 1, 1);
-    else if (w->stride[1])
-        choose(s, 1, 0);
-    else if (w->stride[2])
-        choose(s, 0, 1);
     else
-        choose(s, 0, 0);
+        choose_span(s, w->stride[1], w->stride[2]);
 }
 
 static void choice_block(void *arg, int64_t block) {
@@ -68,6 +79,55 @@ static void choice_block(void *arg, int64_t block) {
         choice_span(c, &w, to);
 }
 
+/* ---- a condition that outer axes share ---- */
+
+/* Whether the tensor is one element, or its elements follow each other over all axes. */
+static bool is_one_or_whole(const struct zt_walk *w, int tensor) {
+    const int64_t first = w->step[tensor][w->shape.rank - 1];
+    int64_t step = first;
+    for (int a = w->shape.rank - 1; a >= 0; step *= w->shape.dim[a--])
+        if (w->step[tensor][a] != step)
+            return false;
+    return first == 0 || first == 1;
+}
+
+/* Elements behind which the condition begins again; 0: the walk's order is as good. */
+static int64_t period_of(const struct zt_walk *w) {
+    int axis = 0;
+    while (axis < w->shape.rank && w->step[0][axis] == 0)
+        axis++;
+    const int64_t period = zt_dims(&w->shape, axis, w->shape.rank);
+    const bool is_short = period > 1 && period <= PERIOD && w->shape.dim[w->shape.rank - 1] < LONG;
+    return is_short && is_one_or_whole(w, 1) && is_one_or_whole(w, 2) ? period : 0;
+}
+
+/* Fills the mask with whole periods. */
+static void repeat_condition(struct choice *c) {
+    struct zt_walk w = c->walk;
+    const uint8_t *condition = c->call->in[0].data;
+    uint8_t *to = c->mask;
+    zt_walk_part(&w, 0, c->period);
+    for (; zt_walk_next(&w); to += w.count)
+        for (int64_t k = 0; k < w.count; k++)
+            to[k] = condition[w.offset[0] + k * w.stride[0]];
+    for (c->repeated = c->period; c->repeated + c->period <= PERIOD; c->repeated += c->period)
+        memcpy(c->mask + c->repeated, c->mask, (size_t)c->period);
+}
+
+static void repeated_block(void *arg, int64_t block) {
+    const struct choice *c = arg;
+    const int64_t yes = c->walk.step[1][c->walk.shape.rank - 1], no = c->walk.step[2][c->walk.shape.rank - 1];
+    const int64_t first = block * BLOCK, end = first + BLOCK < c->elements ? first + BLOCK : c->elements;
+    for (int64_t e = first, n; e < end; e += n) {
+        const int64_t phase = e % c->repeated;
+        n = c->repeated - phase < end - e ? c->repeated - phase : end - e;
+        const struct span s = { c->mask + phase, (const uint32_t *)c->call->in[1].data + e * yes,
+                                (const uint32_t *)c->call->in[2].data + e * no, (uint32_t *)c->call->out[0].data + e,
+                                n };
+        choose_span(s, yes, no);
+    }
+}
+
 bool zt_where_cpu_run(const struct zt_call *call, struct zt_err *err) {
     (void)err;
     const struct zt_shape *y = &call->out[0].shape;
@@ -77,6 +137,9 @@ bool zt_where_cpu_run(const struct zt_call *call, struct zt_err *err) {
         zt_walk_strides(&c.walk, i, &call->in[i].shape);
     zt_walk_merge(&c.walk);
     c.walk.limit = BLOCK;
-    zt_parallel_for(call->threads, (c.elements + BLOCK - 1) / BLOCK, choice_block, &c);
+    c.period = period_of(&c.walk);
+    if (c.period)
+        repeat_condition(&c);
+    zt_parallel_for(call->threads, (c.elements + BLOCK - 1) / BLOCK, c.period ? repeated_block : choice_block, &c);
     return true;
 }

@@ -112,6 +112,26 @@ static void copy_block(void *arg, int64_t block) {
     }
 }
 
+/* An element of each row of x: one index on the last axis. */
+static bool takes_elements(const struct job *job) {
+    return job->count == 1 && job->inner == 1;
+}
+
+#define SELECTED(TYPE)                                                                                                 \
+    for (int64_t o = first; o < end; o++)                                                                              \
+    ((TYPE *)to)[o] = ((const TYPE *)from)[o * job->size + job->index[0]]
+
+static void copy_elements(void *arg, int64_t block) {
+    const struct job *job = arg;
+    const int64_t first = block * job->rows, end = zt_min_int(first + job->rows, job->outer);
+    const void *from = job->call->in[0].data;
+    void *to = job->call->out[0].data;
+    if (job->bytes == 4)
+        SELECTED(uint32_t);
+    else
+        SELECTED(uint64_t);
+}
+
 bool zt_gather_cpu_run(const struct zt_call *call, struct zt_err *err) {
     struct job job = job_of(call, &call->in[0]);
     const int64_t rows = job.outer * job.count;
@@ -121,7 +141,7 @@ bool zt_gather_cpu_run(const struct zt_call *call, struct zt_err *err) {
         return false;
     job.rows = zt_max_int(1, (int64_t)(BYTES / job.bytes));
     zt_parallel_for(zt_threads_worth(call->threads, (double)(rows * job.inner)), zt_ceil_div(rows, job.rows),
-                    copy_block, &job);
+                    takes_elements(&job) && (job.bytes == 4 || job.bytes == 8) ? copy_elements : copy_block, &job);
     return true;
 }
 
@@ -160,6 +180,14 @@ static void add_block(void *arg, int64_t block) {
         add_columns(job, k, first, width);
 }
 
+/* job->places elements, each of a row of dx. */
+static void add_elements(void *arg, int64_t block) {
+    const struct job *job = arg;
+    const int64_t end = zt_min_int((block + 1) * job->places, job->outer);
+    for (int64_t o = block * job->places; o < end; o++)
+        job->dx[o * job->size + job->index[0]] += job->dy[o];
+}
+
 bool zt_gather_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     struct job job = job_of(call, &call->out[0]);
     job.dx = call->out[0].data;
@@ -174,6 +202,7 @@ bool zt_gather_grad_cpu_run(const struct zt_call *call, struct zt_err *err) {
     job.columns = zt_max_int(1, zt_ceil_div(zt_ceil_div(job.inner, threads), COLUMNS)) * COLUMNS;
     job.blocks = zt_ceil_div(job.inner, job.columns);
     job.places = zt_max_int(1, ADDED / (job.count * zt_min_int(job.columns, job.inner)));
-    zt_parallel_for(threads, zt_ceil_div(job.outer, job.places) * job.blocks, add_block, &job);
+    zt_parallel_for(threads, zt_ceil_div(job.outer, job.places) * job.blocks,
+                    takes_elements(&job) ? add_elements : add_block, &job);
     return true;
 }

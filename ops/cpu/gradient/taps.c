@@ -76,14 +76,22 @@ static int64_t panel_of(const struct zt_taps_gradient *w) {
     return zt_ceil_div(of, zt_ceil_div(of, most));
 }
 
-/* With shorter rows of results others are faster, in planes with fewer vectors of 16 channels, and in volumes with
- * whole vectors, for which oneDNN 2.6 has a kernel. */
+/* Whether another kernel is faster for a volume: of whole vectors of 8 channels one of ours, of whole vectors of 16
+ * that of oneDNN 2.6, which lacks dilation and windows that are deeper than the volume. */
+static bool has_volume_kernel(const struct zt_outer_kernels *k, const struct zt_taps_conv *c) {
+    bool is_dilated = false;
+    for (int a = 0; a < 3; a++)
+        is_dilated |= c->kernel[a] > 1 && c->dilation[a] > 1;
+    return c->channels % k->vector == 0 && c->results % k->vector == 0 &&
+           (k->vector == 8 || (!is_dilated && c->kernel[0] <= c->in[0]));
+}
+
+/* With shorter rows of results others are faster, and in planes with fewer vectors of 16 channels. */
 static bool fits(const struct zt_outer_kernels *k, const struct zt_taps_conv *c) {
     const bool volume = c->in[0] > 1 || c->out[0] > 1, sparse = c->stride[2] > 1 && c->dilation[2] > 1;
     const bool time = !volume && c->in[1] == 1 && c->out[1] == 1;
     if (volume)
-        return c->out[2] >= LEAST_OF_TIME && c->channels >= k->vector / 2 &&
-               (c->channels % k->vector > 0 || c->results % k->vector > 0);
+        return c->out[2] >= LEAST_OF_TIME && c->channels >= k->vector / 2 && !has_volume_kernel(k, c);
     if (c->results <= ZT_TAPS_FEW)
         return c->out[2] >= LEAST_PLACES && c->channels >= k->vector;
     if (time || sparse)
