@@ -130,6 +130,10 @@ const struct zt_case zt_cases_elementwise_binary[] = {
     { "Where", "bool[3,4] float[3,4] float[3,4]", .grad = 6 },
     { "Where", "bool[4] float[3,1] float[]", .grad = 6 },
     { "Where", "bool[3,1] int8[4] int8[3,4]" },
+    { "Where", "bool[90,70,1] float[90,70,5] float[]", .grad = 6 }, /* short rows, more than a block */
+    { "Where", "bool[90,1,5] float[1,70,5] float[90,70,1]", .grad = 6 },
+    { "Mul", "float[30,70,5] float[30,1,5]", .grad = 3 },
+    { "Sub", "float[30,70,1] float[30,70,24]", .grad = 3 },
     { "SwiGLU", "float[3,40] float[3,40]", .opset = 28, .grad = 3 },
     { "SwiGLU", "float[7,129] float[7,129]", .attrs = "alpha=1.5", .opset = 28, .grad = 3 },
     { "SwiGLU", "float[] float[]", .opset = 28, .grad = 3 },
