@@ -374,6 +374,13 @@ struct rows {
     int step;
 };
 
+/* Inlined with a known step, 0 or 1. */
+static inline __attribute__((always_inline)) void copy_row(const float *restrict from, int step, int64_t columns,
+                                                           float *restrict to) {
+    for (int64_t k = 0; k < columns; k++)
+        to[k] = from[k * step];
+}
+
 /* The rows as floats without gaps. */
 static void copy_rows(const struct zt_view *v, const struct rows *r, float *to) {
     float one[BLOCK];
@@ -383,9 +390,20 @@ static void copy_rows(const struct zt_view *v, const struct rows *r, float *to) 
     for (int64_t i = 0; i < times; i++) {
         if (i == 0 || r->row)
             from = as_floats(v, r->offset + i * r->row, r->step, columns, one);
-        for (int64_t k = 0; k < columns; k++)
-            to[i * columns + k] = from[k * r->step];
+        if (r->step)
+            copy_row(from, 1, columns, to + i * columns);
+        else
+            copy_row(from, 0, columns, to + i * columns);
     }
+}
+
+/* Starts the loop over the rows that were copied; an input of all elements of the result is read in place. */
+static void run_copied(const struct job *job, struct zt_simd_span span, const bool *whole, int64_t at) {
+    if (whole[0])
+        span.a = (const float *)job->in[0]->data + at;
+    if (whole[1])
+        span.b = (const float *)job->in[1]->data + at;
+    run_loop(job, span, at);
 }
 
 static void run_rows(void *arg, int64_t unit) {
@@ -394,22 +412,27 @@ static void run_rows(void *arg, int64_t unit) {
     const int last = --w.shape.rank;
     const int64_t columns = w.shape.dim[last], rows = job->plan->elements / columns, share = UNIT / columns;
     float block[2][BLOCK];
+    bool whole[2];
     struct zt_simd_span span = { .a = block[0], .b = block[1], .a_step = 1, .b_step = 1 };
     int64_t at = unit * share * columns;
+    for (int t = 0; t < 2; t++)
+        whole[t] = job->in[t]->dtype == ZT_FLOAT && zt_shape_count(&job->in[t]->shape) == job->plan->elements;
     w.limit = BLOCK / columns;
     zt_walk_part(&w, unit * share, zt_min_int(share, rows - unit * share));
     while (zt_walk_next(&w)) {
         if (span.n + w.count * columns > BLOCK) {
-            run_loop(job, span, at);
+            run_copied(job, span, whole, at);
             at += span.n;
             span.n = 0;
         }
         for (int t = 0; t < 2; t++)
-            copy_rows(job->in[t], &(struct rows){ w.offset[t], w.count, w.stride[t], columns, w.step[t][last] != 0 },
-                      block[t] + span.n);
+            if (!whole[t])
+                copy_rows(job->in[t],
+                          &(struct rows){ w.offset[t], w.count, w.stride[t], columns, w.step[t][last] != 0 },
+                          block[t] + span.n);
         span.n += w.count * columns;
     }
-    run_loop(job, span, at);
+    run_copied(job, span, whole, at);
 }
 
 /* ---- an operand that spreads over blocked activations ---- */

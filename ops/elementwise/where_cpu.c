@@ -3,11 +3,13 @@
 #include "device/threads.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
+#include "ops/kernel/tile.h"
 
 #include <string.h>
 
 enum {
     BLOCK = 1 << 14,
+    SHORT_ROW = 64,   /* elements of a last axis whose loop takes less than the way to the next one */
     LONG = 256,       /* elements of a last axis that need no other order */
     PERIOD = 1 << 12, /* elements of a condition that is repeated */
 };
@@ -60,14 +62,15 @@ static void choose_span(struct span s, bool yes_steps, bool no_steps) {
         choose(s, 0, 0);
 }
 
-static void choice_span(const struct choice *c, const struct zt_walk *w, uint32_t *to) {
-    const struct span s = { (const uint8_t *)c->call->in[0].data + w->offset[0],
-                            (const uint32_t *)c->call->in[1].data + w->offset[1],
-                            (const uint32_t *)c->call->in[2].data + w->offset[2], to, w->count };
-    if (!w->stride[0])
-        take(&s, *s.condition ? s.yes : s.no, *s.condition ? w->stride[1] : w->stride[2]);
+/* The span of n elements of the inputs from `offset` on; steps are 0 or 1. */
+static void choice_span(const struct choice *c, const int64_t *offset, const bool *steps, int64_t n, uint32_t *to) {
+    const struct span s = { (const uint8_t *)c->call->in[0].data + offset[0],
+                            (const uint32_t *)c->call->in[1].data + offset[1],
+                            (const uint32_t *)c->call->in[2].data + offset[2], to, n };
+    if (!steps[0])
+        take(&s, *s.condition ? s.yes : s.no, *s.condition ? steps[1] : steps[2]);
     else
-        choose_span(s, w->stride[1], w->stride[2]);
+        choose_span(s, steps[1], steps[2]);
 }
 
 static void choice_block(void *arg, int64_t block) {
@@ -75,8 +78,27 @@ static void choice_block(void *arg, int64_t block) {
     struct zt_walk w = c->walk;
     uint32_t *to = (uint32_t *)c->call->out[0].data + block * BLOCK;
     zt_walk_part(&w, block * BLOCK, c->elements - block * BLOCK < BLOCK ? c->elements - block * BLOCK : BLOCK);
-    for (; zt_walk_next(&w); to += w.count)
-        choice_span(c, &w, to);
+    for (; zt_walk_next(&w); to += w.count) {
+        const bool steps[3] = { w.stride[0] != 0, w.stride[1] != 0, w.stride[2] != 0 };
+        choice_span(c, w.offset, steps, w.count, to);
+    }
+}
+
+/* BLOCK elements of rows that are so short that walking from one to the next would take longer than a row. */
+static void choice_rows(void *arg, int64_t block) {
+    const struct choice *c = arg;
+    struct zt_walk w = c->walk; /* over rows */
+    const int last = --w.shape.rank;
+    const int64_t columns = w.shape.dim[last], share = BLOCK / columns, rows = c->elements / columns;
+    const bool steps[3] = { w.step[0][last] != 0, w.step[1][last] != 0, w.step[2][last] != 0 };
+    uint32_t *to = (uint32_t *)c->call->out[0].data + block * share * columns;
+    zt_walk_part(&w, block * share, rows - block * share < share ? rows - block * share : share);
+    while (zt_walk_next(&w))
+        for (int64_t row = 0; row < w.count; row++, to += columns) {
+            const int64_t at[3] = { w.offset[0] + row * w.stride[0], w.offset[1] + row * w.stride[1],
+                                    w.offset[2] + row * w.stride[2] };
+            choice_span(c, at, steps, columns, to);
+        }
 }
 
 /* ---- a condition that outer axes share ---- */
@@ -137,9 +159,14 @@ bool zt_where_cpu_run(const struct zt_call *call, struct zt_err *err) {
         zt_walk_strides(&c.walk, i, &call->in[i].shape);
     zt_walk_merge(&c.walk);
     c.walk.limit = BLOCK;
+    const int64_t columns = c.walk.shape.dim[c.walk.shape.rank - 1];
     c.period = period_of(&c.walk);
-    if (c.period)
+    if (c.period) {
         repeat_condition(&c);
-    zt_parallel_for(call->threads, (c.elements + BLOCK - 1) / BLOCK, c.period ? repeated_block : choice_block, &c);
+        zt_parallel_for(call->threads, zt_ceil_div(c.elements, BLOCK), repeated_block, &c);
+    } else if (c.walk.shape.rank > 1 && columns <= SHORT_ROW)
+        zt_parallel_for(call->threads, zt_ceil_div(c.elements / columns, BLOCK / columns), choice_rows, &c);
+    else
+        zt_parallel_for(call->threads, zt_ceil_div(c.elements, BLOCK), choice_block, &c);
     return true;
 }

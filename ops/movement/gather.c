@@ -32,7 +32,11 @@ static bool elements_next(struct zt_elements *e, const struct zt_call *call, str
             base += rest % shape->dim[k] * e->stride[k];
     e->count = zt_min_int(zt_min_int(ZT_ELEMENT_BLOCK, shape->dim[last] - inside), e->left);
     zt_load_block_int(e->indices->dtype, e->indices->data, e->first, 1, e->count, e->offset);
-    for (int64_t i = 0; i < e->count; i++) {
+    int64_t difference = 0;
+    for (int64_t i = 1; i < e->count; i++)
+        difference |= e->offset[i] ^ e->offset[0];
+    e->adjacent = difference == 0 && last != e->axis;
+    for (int64_t i = 0; i < (e->adjacent ? 1 : e->count); i++) {
         int64_t place = zt_wrap_index(e->offset[i], e->size);
         if (place < 0)
             return zt_call_fail(call, err, "index %lld at place %lld is outside an axis of %lld",
@@ -80,6 +84,13 @@ bool zt_elements_each(const struct zt_call *call, const struct zt_shape *data, b
     w.part = zt_ceil_div(PART, together) * together;
     zt_parallel_for(zt_threads_worth(call->threads, (double)w.count), zt_ceil_div(w.count, w.part), walk_block, &w);
     return !w.failed || walk_part(&w, 0, w.count, err); /* once more, to say which */
+}
+
+void zt_gather_combine(const struct zt_scatter_reduction *r, const struct zt_elements *e) {
+    if (e->adjacent)
+        zt_combine_block(r, e->offset[0], e->first, e->count);
+    else
+        zt_combine_at(r, e->offset, e->first, e->count);
 }
 
 bool zt_gather_tuple(const struct zt_call *call, const struct zt_shape *data, int64_t at, int batch_dims,
@@ -285,7 +296,12 @@ static void copy_from(size_t bytes, void *to, int64_t at, const void *from, cons
 
 static void read_block(const struct zt_call *call, const struct zt_elements *e) {
     const struct zt_view *x = &call->in[0];
-    copy_from(zt_dtype_bytes(x->dtype), call->out[0].data, e->first, x->data, e->offset, e->count);
+    const size_t bytes = zt_dtype_bytes(x->dtype);
+    void *to = call->out[0].data;
+    if (e->adjacent)
+        memcpy(zt_element(to, bytes, e->first), zt_element(x->data, bytes, e->offset[0]), bytes * (size_t)e->count);
+    else
+        copy_from(bytes, to, e->first, x->data, e->offset, e->count);
 }
 
 static bool gather_elements_run(const struct zt_call *call, struct zt_err *err) {
@@ -299,7 +315,7 @@ static bool gather_elements_grad(struct zt_grad *b, int node, struct zt_err *err
 
 static void add_block(const struct zt_call *call, const struct zt_elements *e) {
     const struct zt_scatter_reduction sums = sums_of(call);
-    zt_combine_at(&sums, e->offset, e->first, e->count);
+    zt_gather_combine(&sums, e);
 }
 
 static bool gather_elements_grad_run(const struct zt_call *call, struct zt_err *err) {

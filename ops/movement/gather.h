@@ -2,6 +2,7 @@
 #ifndef ZT_OPS_MOVEMENT_GATHER_H
 #define ZT_OPS_MOVEMENT_GATHER_H
 
+#include "ops/movement/combine.h"
 #include "ops/movement/launch_gather.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
@@ -13,10 +14,12 @@ static inline int zt_gather_axis(const struct zt_node *node, int rank) {
 }
 
 /* A block of indices of GatherElements or ScatterElements: indices first to first + count - 1 and the elements `offset`
- * of data that they name. */
+ * of data that they name. `adjacent`: these follow each other, as the indices are equal and the axis is not the last;
+ * only offset[0] is set. */
 struct zt_elements {
     const struct zt_view *indices;
     int axis;
+    bool adjacent;
     int64_t size, stride[ZT_MAX_RANK], first, count, left, offset[ZT_ELEMENT_BLOCK];
 };
 typedef void zt_elements_function(const struct zt_call *call, const struct zt_elements *block);
@@ -25,6 +28,9 @@ typedef void zt_elements_function(const struct zt_call *call, const struct zt_el
  * in the order of the indices. Fails for an index outside data; earlier blocks may have been handled. */
 bool zt_elements_each(const struct zt_call *call, const struct zt_shape *data, bool apart, zt_elements_function *one,
                       struct zt_err *err);
+
+/* Elements `first` on of r.from combined into those of r.to that the block names. */
+void zt_gather_combine(const struct zt_scatter_reduction *r, const struct zt_elements *block);
 
 /* GatherND and ScatterND: *offset is the first element of the slice of `data` that tuple `at` of the indices (input 1)
  * names, after `batch_dims` shared leading axes. Fails for an index outside data. */

@@ -52,7 +52,7 @@ static struct zt_scatter_reduction into_copy(const struct zt_call *call) {
 
 static void put_block(const struct zt_call *call, const struct zt_elements *e) {
     const struct zt_scatter_reduction r = into_copy(call);
-    zt_combine_at(&r, e->offset, e->first, e->count);
+    zt_gather_combine(&r, e);
 }
 
 static bool scatter_elements_run(const struct zt_call *call, struct zt_err *err) {

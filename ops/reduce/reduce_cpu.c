@@ -180,11 +180,18 @@ static float shift_of(double most) {
     return isfinite(most) ? (float)most : 0;
 }
 
-/* to[i] = exp(x[i] - shift[i * step]) */
-static void exponentials(const float *x, const float *shift, int64_t step, int64_t n, float *to) {
-    for (int64_t i = 0; i < n; i++)
-        to[i] = x[i] - shift[i * step];
-    struct zt_simd_span span = { .a = to, .b = to, .y = to, .n = n, .a_step = 1, .b_step = 1 };
+/* Rows of n terms that lie `step` apart; their shifts are shared, and shift_step apart (0 or 1). */
+struct terms {
+    const float *x, *shift;
+    int64_t step, shift_step, rows, n;
+};
+
+/* to[row * n + i] = exp(x[row * step + i] - shift[i * shift_step]) */
+static void exponentials(const struct terms *t, float *to) {
+    for (int64_t row = 0; row < t->rows; row++)
+        for (int64_t i = 0; i < t->n; i++)
+            to[row * t->n + i] = t->x[row * t->step + i] - t->shift[i * t->shift_step];
+    struct zt_simd_span span = { .a = to, .b = to, .y = to, .n = t->rows * t->n, .a_step = 1, .b_step = 1 };
     zt_simd_functions()[ZT_SIMD_exp](&span);
 }
 
@@ -196,7 +203,7 @@ static double fold_row(const struct fold *fold, const float *shift, const float 
         return row(x, n);
     for (int64_t at = 0; at < n; at += VECTOR * SPAN) {
         const int64_t length = n - at < VECTOR * SPAN ? n - at : VECTOR * SPAN;
-        exponentials(x + at, shift, 0, length, v);
+        exponentials(&(struct terms){ .x = x + at, .shift = shift, .rows = 1, .n = length }, v);
         total += row(v, length);
     }
     return total;
@@ -246,7 +253,7 @@ static struct block block_of(const struct plan *plan, int64_t unit) {
     return b;
 }
 
-/* Rows that lie one step apart, at most SPAN, are folded in one call; shifted ones one by one. */
+/* Rows that lie one step apart, at most SPAN, are folded in one call; of shifted ones as many as v holds. */
 static void fold_columns(const struct job *job, const struct fold *fold, const struct block *b, const float *shift,
                          double *total) {
     const struct plan *plan = job->plan;
@@ -254,21 +261,19 @@ static void fold_columns(const struct job *job, const struct fold *fold, const s
     const int64_t dense = last ? plan->dim[last - 1] : 1; /* of the reduced axis before, whose rows lie `step` apart */
     const int64_t step = last ? plan->stride[last - 1] : 0;
     const int64_t start = offset_of(plan, false, last, b->row) + b->first;
-    float part[COLUMNS], v[SHIFTED_COLUMNS];
+    float part[COLUMNS], v[VECTOR * SPAN];
+    const int64_t fitting = shift ? VECTOR * SPAN / b->columns : SPAN;
     for (int64_t k = 0; k < b->columns; k++) {
         part[k] = (float)fold->start;
         total[k] = fold->start;
     }
     for (int64_t row = b->from; row < b->end;) {
-        int64_t rows = zt_min_int(zt_min_int(dense - row % dense, SPAN), b->end - row);
+        int64_t rows = zt_min_int(zt_min_int(dense - row % dense, zt_min_int(SPAN, fitting)), b->end - row);
         const float *x = job->x + start + offset_of(plan, true, last, row);
-        struct zt_row_block block = { x, step, shift ? 1 : rows, b->columns, part, total };
-        for (int64_t r = 0; r < rows; r += block.rows) {
-            if (shift)
-                exponentials(x + r * step, shift, 1, b->columns, v);
-            block.x = shift ? v : x;
-            zt_rows_functions()[fold->id](&block);
-        }
+        if (shift)
+            exponentials(&(struct terms){ x, shift, step, 1, rows, b->columns }, v);
+        zt_rows_functions()[fold->id](
+            &(struct zt_row_block){ shift ? v : x, shift ? b->columns : step, rows, b->columns, part, total });
         fold->flush(b->columns, part, total);
         row += rows;
     }

@@ -134,6 +134,10 @@ const struct zt_case zt_cases_elementwise_binary[] = {
     { "Where", "bool[7,2] float[400,7,2] float[400,7,2]", .grad = 6 },
     { "Where", "bool[61,67] float[3,61,67] float[]:nan..nan", .grad = 2 },
     { "Where", "bool[5,1,3] float[30,5,4,3] float[5,4,3]", .grad = 6 },
+    { "Where", "bool[90,70,1] float[90,70,5] float[]", .grad = 6 }, /* short rows, more than a block */
+    { "Where", "bool[90,1,5] float[1,70,5] float[90,70,1]", .grad = 6 },
+    { "Mul", "float[30,70,5] float[30,1,5]", .grad = 3 },
+    { "Sub", "float[30,70,1] float[30,70,24]", .grad = 3 },
     { "SwiGLU", "float[3,40] float[3,40]", .opset = 28, .grad = 3 },
     { "SwiGLU", "float[7,129] float[7,129]", .attrs = "alpha=1.5", .opset = 28, .grad = 3 },
     { "SwiGLU", "float[] float[]", .opset = 28, .grad = 3 },

@@ -140,6 +140,11 @@ const struct zt_case zt_cases_movement[] = {
     { "ScatterElements", "float[4,5] int64[2,5]:0..3 float[2,5]", .attrs = "reduction=max", .grad = 5 },
     { "ScatterElements", "float[4,5] int64[4,1]:0..4 float[4,1]", .attrs = "axis=1", .grad = 5 },
     { "ScatterElements", "int32[4,5] int64[2,5]:0..3 int32[2,5]", .attrs = "reduction=min" },
+    { "GatherElements", "float[4,40] int64[2,40]:-1..-1", .grad = 1 }, /* equal indices: whole rows */
+    { "GatherElements", "float16[2,4,40] int64[2,6,40]:2..2", .attrs = "axis=1" },
+    { "ScatterElements", "float[4,40] int64[2,40]:3..3 float[2,40]", .attrs = "reduction=add", .grad = 5 },
+    { "ScatterElements", "float[4,40]:1..2 int64[2,40]:1..1 float[2,40]:1..2", .attrs = "reduction=mul", .grad = 5 },
+    { "ScatterElements", "int64[4,40]:-9..9 int64[2,40]:1..1 int64[2,40]:-9..9" },
     { "ScatterElements", "int64[4,5]:-9..9 int64[2,5]:0..3 int64[2,5]:-9..9", .attrs = "reduction=mul" },
     { "ScatterND", "int32[4,5]:-9..9 int64[3,1]:0..3 int32[3,5]:-9..9", .attrs = "reduction=add" },
     { "ScatterND", "float[4,5] int64[1,1]:0..3 float[1,5]", .grad = 5 },

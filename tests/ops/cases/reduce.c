@@ -88,6 +88,7 @@ const struct zt_case zt_cases_reduce[] = {
     { "ReduceLogSumExp", "float{-inf,inf,3}" },
     { "ReduceLogSumExp", "float{-inf,nan,inf,3}" },
     { "ReduceLogSumExp", "float[3,40,21] int64{1}", .grad = 1 },
+    { "ReduceLogSumExp", "float[3,90,24] int64{1}", .grad = 1 },
     { "ReduceLogSumExp", "float[3,40,21] int64{1,2}", .grad = 1 },
     { "ReduceLogSumExp", "float[3,40,21] int64{0,2}", .grad = 1 },
     { "ReduceLogSumExp", "float[20,1,300] int64{2}", .grad = 1 },
