@@ -248,6 +248,15 @@ EXPERIMENTAL_MODELS = {
 }
 MICROSOFT |= EXPERIMENTAL_MODELS
 
+# Operators of TensorFlow, as tf2onnx leaves them.
+EXPONENTIAL = "m (float[3,4] x) => (float[3,4] y) { %s }"
+TENSORFLOW = {
+    "Erfc of TensorFlow": (EXPONENTIAL % "y = Erfc(x)", {"x": (3, 4)}, EXPONENTIAL % "o = Constant<value = float {1.0}>()  e = Erf(x)  y = Sub(o, e)"),
+    "Expm1 of TensorFlow": (EXPONENTIAL % "y = Expm1(x)", {"x": (3, 4)}, EXPONENTIAL % "o = Constant<value = float {1.0}>()  e = Exp(x)  y = Sub(e, o)"),
+    "Log1p of TensorFlow": (EXPONENTIAL % "s = Mul(x, x)  y = Log1p(s)", {"x": (3, 4)}, EXPONENTIAL % "o = Constant<value = float {1.0}>()  s = Mul(x, x)  e = Add(s, o)  y = Log(e)"),
+}
+MICROSOFT |= TENSORFLOW
+
 # Forms before opset 7: name: (opset, text, inputs, the same in opset 18).
 X = {"x": (2, 3, 4, 5)}
 

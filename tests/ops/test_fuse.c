@@ -196,6 +196,8 @@ static const struct row rows[] = {
     { "gelu", 1, "Mul(Mul(0.5, x[3,5]), Add(1, Erf(Mul(x, 0.70710678))))" },
     { "gelu", 1, "Div(Mul(x[3,5], Add(1, Erf(Identity(Mul(0.70710678, x))))), 2)" },
     { "gelu", 1, "Mul(Div(x[3,5], 2), Add(1, Erf(Div(x, 1.4142135))))" },
+    { "gelu", 1, "Mul(Mul(x[3,5], 0.5), Sub(1, Erf(Mul(Neg(x), 0.70710678))))" },
+    { "gelu", 0, "Mul(Mul(x[3,5], 0.5), Sub(1, Erf(Mul(x, 0.70710678))))" }, /* Gelu(-x) */
     { "gelu", 1, "Mul(Mul(x[3,5], 0.5), Add(1, Tanh(Mul(0.7978845608, Add(x, Mul(0.044715, Pow(x, 3)))))))" },
     { "gelu", 1, "Mul(0.5, Mul(x[3,5], Add(1, Tanh(Mul(0.7978845608, Add(x, Mul(0.044715, Mul(x, Mul(x, x)))))))))" },
     { "gelu", 1, "Mul(Mul(0.5, x[3,5]), Add(Tanh(Mul(0.7978845608, Add(x, Mul(Mul(x, x), Mul(x, 0.044715))))), 1))" },
