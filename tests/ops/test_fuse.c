@@ -296,6 +296,24 @@ static const struct row rows[] = {
     { "conv_bias", 0, "Add(Conv(x[2,3,5,5], w[4,3,3,3]), b[2,4,1,1])" },
     { "conv_bias", 0, "c = Conv(x[2,3,5,5], w[4,3,3,3]); Mul(Add(c, b[4,1,1]), c)" },
 
+    { "conv_pad", 1, "Conv<strides=2 2>(Pad(x[2,3,5,6], {0,0,0,1,0,0,2,1}), w[4,3,3,3])" },
+    { "conv_pad", 1, "Conv<pads=1 0 0 1>(Pad(x[2,3,5,6], {0,0,1,0,0,0,1,1}, 0), w[4,3,3,3], b[4])" },
+    { "conv_pad", 1, "Conv<auto_pad=SAME_UPPER,strides=2 2>(Pad(x[2,3,5,6], {1,0,0,1}, 0, {-1,2}), w[4,3,3,4])" },
+    { "conv_pad", 0, "Conv(Pad(x[2,3,5,6], {0,0,0,1,0,0,2,1}, 1), w[4,3,3,3])" }, /* ones */
+    { "conv_pad", 0, "Conv(Pad<mode=edge>(x[2,3,5,6], {0,0,0,1,0,0,2,1}), w[4,3,3,3])" },
+    { "conv_pad", 0, "Conv(Pad(x[2,3,5,6], {0,1,0,1,0,0,2,1}), w[4,4,3,3])" },  /* a channel */
+    { "conv_pad", 0, "Conv(Pad(x[2,3,5,6], {0,0,0,-1,0,0,2,1}), w[4,3,3,3])" }, /* takes a column */
+    { "conv_pad", 0, "Conv(Pad(x[2,3,5,6], {0,0,3,1,0,0,2,1}), w[4,3,3,3])" },  /* a window of padding */
+    { "conv_pad", 0, "p = Pad(x[2,3,5,6], {0,0,0,1,0,0,2,1}); Add(Conv<pads=1 1 1 1>(p, w[3,3,3,3]), p)" },
+
+    { "conv_scale", 1, "Mul(Conv<pads=1 1 1 1>(x[2,3,9,9], w[4,3,3,3]), s[1,4,1,1])" },
+    { "conv_scale", 1, "Mul(Exp(s[4,1]), Conv(x[2,3,30], w[4,3,3], b[4]))" },
+    { "conv_scale", 1, "Mul(Conv<group=4>(x[2,4,9,9], w[8,1,3,3]), s[8,1,1])" },
+    { "conv_scale", 0, "Mul(Conv(x[2,3,9,9], w[4,3,3,3]), z~[1,4,1,1])" }, /* of the data */
+    { "conv_scale", 0, "Mul(Conv(x[2,3,9,9], w[4,3,3,3]), s[7])" },        /* along the columns */
+    { "conv_scale", 0, "Mul(Conv(x[2,3,4,4], w[4,3,3,3]), s[4,1,1])" },    /* more weights than results */
+    { "conv_scale", 0, "c = Conv(x[2,3,9,9], w[4,3,3,3]); Add(Mul(c, s[4,1,1]), c)" },
+
     { "gemm", 1, "Add(MatMul(x[2,3,5], Transpose(w[4,5])), b[4])" },
     { "gemm", 1, "Add(b[4], MatMul(x[3,5], Transpose<perm=1 0>(w[4,5])))" },
     { "gemm", 1, "MatMul(x[2,3,5], Transpose<perm=1 0>(w[4,5]))" },
