@@ -270,6 +270,12 @@ static const struct row rows[] = {
     { "layer_norm", 0, "d = Sub(x[2,3,8], ReduceMean(x, {-1})); Add(Div(d, Sqrt(" VAR("d") ")), d)" },
     { "layer_norm", 0, "d = Sub(x[8,8], ReduceMean<keepdims=0>(x, {-1})); Div(d, Sqrt(" VAR("d") "))" },
 
+    { "layer_norm", 1,
+      "m = GlobalAveragePool(x[2,3,8]); d = Sub(x, m); k = Mul(Reciprocal(Sqrt(Add(GlobalAveragePool(Mul(d, d)), "
+      "0.001))), "
+      "w[1,1,8]); Add(Mul(x, k), Add(Mul(Neg(m), k), b[1,1,8]))" },
+    { "layer_norm", 0, /* the mean of a plane, the variance of a row */
+      "d = Sub(x[2,3,4,8], GlobalAveragePool(x)); Div(d, Sqrt(Add(ReduceMean(Mul(d, d), {-1}), 0.001)))" },
     { "rms_norm", 1, "Mul(w[8], Mul(x[2,3,8], Reciprocal(Sqrt(Add(ReduceMean(Pow(x, 2), {-1}), 0.001)))))" },
     { "rms_norm", 1,
       "Mul(Cast<to=1>(Mul(x[2,3,8], Div(1, Sqrt(Add(ReduceMean@13<axes=[-1]>(Pow(x, 2)), 0.001))))), w[8])" },
