@@ -298,7 +298,8 @@ static const struct row rows[] = {
     { "conv_bias", 1, "Add(b[1,4,1], Conv(x[2,3,7], w[4,3,3]))" },
     { "conv_bias", 1, "Add(ConvTranspose<strides=2 2>(x[2,3,4,4], w[3,4,2,2]), Reshape(b[4], {1,4,1,1}))" },
     { "conv_bias", 0, "Add(Conv(x[2,3,5,5], w[4,3,3,3]), b[3])" }, /* along the columns */
-    { "conv_bias", 0, "Add(Conv(x[2,3,5,5], w[4,3,3,3], c[4]), b[4,1,1])" },
+    { "conv_bias", 1, "Add(Conv(x[2,3,5,5], w[4,3,3,3], c[4]), b[4,1,1])" },
+    { "conv_bias", 0, "Add(Conv(x[2,3,5,5], w[4,3,3,3], c[4]), z~[4,1,1])" }, /* of the data */
     { "conv_bias", 0, "Add(Conv(x[2,3,5,5], w[4,3,3,3]), b[2,4,1,1])" },
     { "conv_bias", 0, "c = Conv(x[2,3,5,5], w[4,3,3,3]); Mul(Add(c, b[4,1,1]), c)" },
 
@@ -317,7 +318,7 @@ static const struct row rows[] = {
     { "conv_scale", 1, "Mul(Conv<group=4>(x[2,4,9,9], w[8,1,3,3]), s[8,1,1])" },
     { "conv_scale", 0, "Mul(Conv(x[2,3,9,9], w[4,3,3,3]), z~[1,4,1,1])" }, /* of the data */
     { "conv_scale", 0, "Mul(Conv(x[2,3,9,9], w[4,3,3,3]), s[7])" },        /* along the columns */
-    { "conv_scale", 0, "Mul(Conv(x[2,3,4,4], w[4,3,3,3]), s[4,1,1])" },    /* more weights than results */
+    { "conv_scale", 0, "Mul(Conv(x[1,30,3,3], w[4,30,3,3]), s[4,1,1])" },  /* many weights for few results */
     { "conv_scale", 0, "c = Conv(x[2,3,9,9], w[4,3,3,3]); Add(Mul(c, s[4,1,1]), c)" },
 
     { "gemm", 1, "Add(MatMul(x[2,3,5], Transpose(w[4,5])), b[4])" },

@@ -2,10 +2,14 @@
  *
  *     s conv(x, w, b) = conv(x, s w, s b)
  *
- * where s depends on parameters alone and the result has more elements than the weights. tf2onnx leaves such a Mul
- * behind a depthwise convolution with BatchNormalization. */
+ * where s depends on parameters alone and there are not many more weights than results. tf2onnx leaves such a Mul of
+ * BatchNormalization behind convolutions with a bias and depthwise ones. */
 #include "graph/passes/fusion/apply_patterns.h"
 #include "graph/passes/fusion/pattern.h"
+
+/* Weights for each result: a scaled result takes a pass more, in another layout, and hides the convolution from other
+ * patterns. */
+enum { MOST_WEIGHTS = 4 };
 
 /* value * scale, with `axis` channels of the scale in front of as many ones as the value has further axes. */
 static int scaled(struct zt_match *m, const struct zt_op_table *table, int value, int scale, struct zt_err *err) {
@@ -26,7 +30,7 @@ static bool fuse_conv_scale(struct zt_graph *g, const struct zt_op_table *table,
     const int result = zt_match_result(&m), scale = zt_match_value(&m, "scale"), bias = zt_match_value(&m, "bias");
     int in[3] = { zt_match_value(&m, "x"), zt_match_value(&m, "w"), bias };
     if (!zt_match_same(&m, zt_match_value(&m, "conv"), result) || !zt_match_along(&m, scale, result, 1, 2) ||
-        zt_shape_count(&g->values[in[1]]->shape) >= zt_shape_count(&g->values[result]->shape) ||
+        zt_shape_count(&g->values[in[1]]->shape) > MOST_WEIGHTS * zt_shape_count(&g->values[result]->shape) ||
         !zt_value_from_params(g, scale) || !zt_value_from_params(g, in[1]))
         return false;
     in[1] = scaled(&m, table, in[1], scale, err);
