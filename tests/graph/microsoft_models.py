@@ -98,6 +98,9 @@ MICROSOFT = {
     "FusedConv of LeakyRelu": fused_conv("LeakyRelu", ", activation_params = [0.3]"),
     "FusedConv of Clip": fused_conv("Clip", ", activation_params = [-0.5, 1.0]"),
     "FusedConv of HardSigmoid": fused_conv("HardSigmoid", ", activation_params = [0.3, 0.4]"),
+    "FusedGemm of Selu": ("""m (float[4,3] a, float[4,5] b) => (float[3,5] y)
+        { y = com.microsoft.FusedGemm<transA = 1, activation = "Selu", activation_alpha = 1.5, activation_gamma = 0.75>(a, b) }""",
+                          {"a": (4, 3), "b": (4, 5)}),
     "FusedGemm": ("""m (float[4,3] a, float[4,5] b, float[5] c) => (float[3,5] y)
         { y = com.microsoft.FusedGemm<transA = 1, alpha = 0.5, beta = 2.0, activation = "LeakyRelu", activation_alpha = 0.2>(a, b, c) }""",
                   {"a": (4, 3), "b": (4, 5), "c": (5,)}),
