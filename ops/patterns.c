@@ -6,7 +6,8 @@
 
 /* Patterns of the forward graph. softmax comes before the patterns that contain a Softmax; attention_heads comes before
  * transpose, which would move its Transposes, and before attention_packed, which matches its nodes; transpose comes
- * before conv_bias, whose nodes it makes adjacent; gemm comes after the patterns that match MatMul. */
+ * before conv_pad, conv_scale and conv_bias, whose nodes it makes adjacent; conv_scale comes before conv_bias, which
+ * adds what stands behind it; gemm comes after the patterns that match MatMul. */
 #define FORWARD(ROW)                                                                                                   \
     ROW(gelu)                                                                                                          \
     ROW(hard_swish)                                                                                                    \
@@ -24,10 +25,10 @@
     ROW(attention_packed)                                                                                              \
     ROW(transpose)                                                                                                     \
     ROW(conv_pad)                                                                                                      \
+    ROW(conv_scale)                                                                                                    \
     ROW(conv_bias)                                                                                                     \
     ROW(gemm)                                                                                                          \
     ROW(einsum)                                                                                                        \
-    ROW(einsum_axes)                                                                                                   \
     ROW(sinc)                                                                                                          \
     ROW(slices)
 /* Patterns of the training graph. conv_relu_pool and conv_relu_pool_grad match nodes of conv_relu, pool_relu_grad and

@@ -66,6 +66,12 @@ static bool fail_missing(const struct zt_op_table *table, const struct zt_graph 
             "operator %s.%s of onnxruntime is not supported: optimizers that fuse or quantize nodes write "
             "it, so train the file as it was exported",
             domain, n->op_type);
+    if (!n->domain[0])
+        return zt_node_fail(g, node, err,
+                            "operator ai.onnx.%s is not supported (`ztrain ops` lists the supported ones). If ONNX has "
+                            "none, the exporter left one of its framework: write that layer with others, or export for "
+                            "inference what draws random numbers",
+                            n->op_type);
     return zt_node_fail(g, node, err, "operator %s.%s is not supported (`ztrain ops` lists the supported ones)", domain,
                         n->op_type);
 }

@@ -28,7 +28,11 @@
     ", 1), x), 0.7978845608) | "                                                                                       \
     "Mul(Add(" K_X2 ", 1), Mul(x, 0.7978845608))))"
 
-static const char *const erf_forms[] = { HALF_OF("Erf((Div(x, 1.4142135624) | Mul(x, 0.7071067812)))") };
+/* The last one is x erfc(-x / sqrt 2) / 2. */
+static const char *const erf_forms[] = {
+    HALF_OF("Erf((Div(x, 1.4142135624) | Mul(x, 0.7071067812)))"),
+    "Mul(Mul(x, 0.5), Sub(1, Erf(Mul(Neg(x), 0.7071067812))))",
+};
 static const char *const tanh_forms[] = { HALF_OF(TANH) };
 
 static const char *const swish_forms[] = { "Mul(Sigmoid((Mul(x, $alpha) | x)), x)", "Div(x, Add(Exp(Neg(x)), 1))" };

@@ -17,6 +17,7 @@ static const struct activation {
     { "HardSigmoid", { "alpha", "beta" }, false },
     { "LeakyRelu", { "alpha", NULL }, false },
     { "Relu", { NULL, NULL }, false },
+    { "Selu", { "alpha", "gamma" }, false },
     { "Sigmoid", { NULL, NULL }, false },
     { "Softplus", { NULL, NULL }, false },
     { "Softsign", { NULL, NULL }, false },
@@ -29,17 +30,19 @@ struct params {
     int count;
 };
 
-static const struct activation *find_activation(struct zt_lowering *l, const char *name) {
+/* What the attribute `activation` names; NULL: none. */
+static const struct activation *activation_of(struct zt_lowering *l) {
+    const char *name = zt_attr_text(l->n, "activation", "");
     for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
         if (strcmp(activations[i].name, name) == 0)
             return &activations[i];
-    ZT_LOWER_FAIL(l, "its activation \"%s\" is not supported", name);
+    if (*name)
+        ZT_LOWER_FAIL(l, "its activation \"%s\" is not supported", name);
     return NULL;
 }
 
-/* activation(value) as the node's result, `name` "": the value. */
-static void activate(struct zt_lowering *l, int value, const char *name, struct params p) {
-    const struct activation *a = *name ? find_activation(l, name) : NULL;
+/* a(value) as the node's result; `a` NULL: the value. */
+static void activate(struct zt_lowering *l, int value, const struct activation *a, struct params p) {
     struct zt_attr attrs[2];
     int count = 0, in[3] = { value, -1, -1 };
     if (l->failed || !a) {
@@ -50,14 +53,14 @@ static void activate(struct zt_lowering *l, int value, const char *name, struct 
         in[1 + i] = zt_graph_add_float(l->g, NULL, zt_lower_first(l)->dtype, p.at[i]);
     for (int i = 0; i < p.count && i < 2 && a->attr[i]; i++)
         attrs[count++] = (struct zt_attr){ .name = a->attr[i], .type = ZT_ATTR_FLOAT, .f = p.at[i] };
-    zt_lower(l, l->n->out[0], &(struct zt_expand_node){ name, in, a->limits ? 3 : 1, attrs, count });
+    zt_lower(l, l->n->out[0], &(struct zt_expand_node){ a->name, in, a->limits ? 3 : 1, attrs, count });
 }
 
 /* Writes the node's result: the activation that its attributes `activation` and `activation_params` name, of `value`;
  * without one, `value`. */
 static void lower_activation(struct zt_lowering *l, int value) {
     const struct zt_attr *params = zt_node_attr(l->n, "activation_params");
-    activate(l, value, zt_attr_text(l->n, "activation", ""),
+    activate(l, value, activation_of(l),
              params ? (struct params){ params->floats, params->count } : (struct params){ NULL, 0 });
 }
 
@@ -79,14 +82,19 @@ static void fused_conv(struct zt_lowering *l) {
 
 static void fused_gemm(struct zt_lowering *l) {
     static const char *const of_gemm[] = { "alpha", "beta", "transA", "transB", NULL };
-    static const char *const of_activation[] = { "activation_alpha", "activation_beta" };
+    const struct activation *a = activation_of(l);
     float params[2];
     int count, given = 0;
     const struct zt_attr *attrs = zt_lower_attrs(l, of_gemm, &count);
-    for (int i = 0; i < 2 && zt_node_attr(l->n, of_activation[i]); i++)
-        params[given++] = zt_node_attr(l->n, of_activation[i])->f;
+    for (int i = 0; i < 2 && a && a->attr[i]; i++) {
+        const char *name = zt_arena_printf(l->g->arena, "activation_%s", a->attr[i]);
+        const struct zt_attr *param = zt_node_attr(l->n, name);
+        if (!param)
+            break;
+        params[given++] = param->f;
+    }
     const int y = ZT_LOWER_WITH(l, -1, "Gemm", attrs, count, l->n->in[0], l->n->in[1], zt_lower_in(l, 2));
-    activate(l, y, zt_attr_text(l->n, "activation", ""), (struct params){ params, given });
+    activate(l, y, a, (struct params){ params, given });
 }
 
 /* ---- FusedMatMul ---- */

@@ -112,6 +112,9 @@
     ROW(simplified_layer_norm)                                                                                         \
     ROW(skip_layer_norm)                                                                                               \
     ROW(skip_simplified_layer_norm)                                                                                    \
+    ROW(tensorflow_erfc)                                                                                               \
+    ROW(tensorflow_expm1)                                                                                              \
+    ROW(tensorflow_log1p)                                                                                              \
     ROW(transpose_matmul)
 
 ZT_ROWS(lowered, ROWS)

@@ -3,6 +3,7 @@
 #include "ops/movement/combine.h"
 #include "ops/movement/launch_pad.h"
 #include "ops/movement/kernels.h"
+#include "ops/movement/slice.h"
 #include "ops/kernel/element_blocks.h"
 #include "ops/kernel/shape.h"
 
@@ -75,6 +76,16 @@ static bool pads_of(const struct zt_graph *g, int node, int rank, int64_t front[
         behind[axis] = pads[i + axis_count];
     }
     return true;
+}
+
+bool zt_pad_reads_zeros(const struct zt_graph *g, int node, int64_t front[ZT_MAX_RANK], int64_t behind[ZT_MAX_RANK]) {
+    const struct zt_value *fill = zt_in(g, node, 2);
+    const struct mode *mode = mode_of(g->nodes[node]);
+    struct zt_err ignored = { 0 };
+    if (fill && (!zt_value_is_constant(fill) || zt_load_double(fill->dtype, fill->data, 0) != 0))
+        return false;
+    return mode && mode->source == constant_source && zt_attr_float(g->nodes[node], "value", 0) == 0 &&
+           pads_of(g, node, zt_in(g, node, 0)->shape.rank, front, behind, &ignored);
 }
 
 static bool pad_infer(struct zt_graph *g, int node, struct zt_err *err) {

@@ -14,16 +14,19 @@
 /* 1 / sqrt(v), and a / sqrt(v) */
 #define INVERSE_ROOT(v) "(Reciprocal(Sqrt(" v ")) | Div(1, Sqrt(" v ")) | Pow(" v ", -0.5))"
 #define OVER_ROOT(a, v) "(Div(" a ", Sqrt(" v ")) | Mul(" a ", " INVERSE_ROOT(v) "))"
-#define MEAN_SQUARE(a)  "Add(square = ReduceMean((Mul(" a ", " a ") | Pow(" a ", 2)), ...), $eps)"
-#define CENTRED         "Sub(x, mean = ReduceMean(x, ...))"
-#define SQUARED         "e = " CENTRED
+/* tf2onnx writes the mean over the last axis of three as a pool */
+#define MEAN(name, a)  "(" name " = ReduceMean(" a ", ...) | " name " = GlobalAveragePool(" a "))"
+#define SQUARE(a)      "(Mul(" a ", " a ") | Pow(" a ", 2))"
+#define MEAN_SQUARE(a) "Add(" MEAN("square", SQUARE(a)) ", $eps)"
+#define CENTRED        "Sub(x, " MEAN("mean", "x") ")"
+#define SQUARED        "e = " CENTRED
 /* the mean of the squares less the square of the mean, as flax has it */
 #define MOMENTS                                                                                                        \
     "Sub(square = ReduceMean((Mul(x, x) | Pow(x, 2)), ...), "                                                          \
     "(Mul(mean = ReduceMean(x, ...), mean) | Pow(mean = ReduceMean(x, ...), 2)))"
 #define VARIANCE                                                                                                       \
-    "Add((square = ReduceMean((Mul(" SQUARED ", e) | Pow(" SQUARED ", 2)), ...) | Max(" MOMENTS ", 0) | Relu(" MOMENTS \
-    ") | " MOMENTS "), $eps)"
+    "Add((" MEAN("square", "(Mul(" SQUARED ", e) | Pow(" SQUARED ", 2))") " | Max(" MOMENTS ", 0) | Relu(" MOMENTS     \
+                                                                          ") | " MOMENTS "), $eps)"
 #define NORMED     OVER_ROOT(CENTRED, VARIANCE)
 #define RMS        MEAN_SQUARE("x")
 #define RMS_NORMED OVER_ROOT("x", RMS)
@@ -63,8 +66,11 @@ static int first_axis(const struct zt_match *m) {
         if (value < 0)
             continue; /* no mean is taken off */
         const struct zt_node *n = zt_match_node(m, names[i]);
+        const bool pool = strcmp(n->op_type, "GlobalAveragePool") == 0;
         int rank = m->g->values[n->in[0]]->shape.rank;
-        if (!zt_attr_int(n, "keepdims", 1) || !zt_reduce_axes(m->g, n->index, marked, &ignored))
+        for (int k = 0; k < rank; k++)
+            marked[k] = k >= 2;
+        if (!pool && (!zt_attr_int(n, "keepdims", 1) || !zt_reduce_axes(m->g, n->index, marked, &ignored)))
             return -1;
         while (axis < rank && !marked[axis])
             axis++;

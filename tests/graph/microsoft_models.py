@@ -98,6 +98,9 @@ MICROSOFT = {
     "FusedConv of LeakyRelu": fused_conv("LeakyRelu", ", activation_params = [0.3]"),
     "FusedConv of Clip": fused_conv("Clip", ", activation_params = [-0.5, 1.0]"),
     "FusedConv of HardSigmoid": fused_conv("HardSigmoid", ", activation_params = [0.3, 0.4]"),
+    "FusedGemm of Selu": ("""m (float[4,3] a, float[4,5] b) => (float[3,5] y)
+        { y = com.microsoft.FusedGemm<transA = 1, activation = "Selu", activation_alpha = 1.5, activation_gamma = 0.75>(a, b) }""",
+                          {"a": (4, 3), "b": (4, 5)}),
     "FusedGemm": ("""m (float[4,3] a, float[4,5] b, float[5] c) => (float[3,5] y)
         { y = com.microsoft.FusedGemm<transA = 1, alpha = 0.5, beta = 2.0, activation = "LeakyRelu", activation_alpha = 0.2>(a, b, c) }""",
                   {"a": (4, 3), "b": (4, 5), "c": (5,)}),
@@ -247,6 +250,15 @@ EXPERIMENTAL_MODELS = {
         a = Constant<value = int64[1] {0}>()  y = DynamicSlice(x, f, t, a) }""", {"x": (5, 6)}),
 }
 MICROSOFT |= EXPERIMENTAL_MODELS
+
+# Operators of TensorFlow, as tf2onnx leaves them.
+EXPONENTIAL = "m (float[3,4] x) => (float[3,4] y) { %s }"
+TENSORFLOW = {
+    "Erfc of TensorFlow": (EXPONENTIAL % "y = Erfc(x)", {"x": (3, 4)}, EXPONENTIAL % "o = Constant<value = float {1.0}>()  e = Erf(x)  y = Sub(o, e)"),
+    "Expm1 of TensorFlow": (EXPONENTIAL % "y = Expm1(x)", {"x": (3, 4)}, EXPONENTIAL % "o = Constant<value = float {1.0}>()  e = Exp(x)  y = Sub(e, o)"),
+    "Log1p of TensorFlow": (EXPONENTIAL % "s = Mul(x, x)  y = Log1p(s)", {"x": (3, 4)}, EXPONENTIAL % "o = Constant<value = float {1.0}>()  s = Mul(x, x)  e = Add(s, o)  y = Log(e)"),
+}
+MICROSOFT |= TENSORFLOW
 
 # Forms before opset 7: name: (opset, text, inputs, the same in opset 18).
 X = {"x": (2, 3, 4, 5)}

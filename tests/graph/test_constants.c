@@ -152,13 +152,15 @@ START_TEST(what_no_file_marks_is_told_by_name_contents_and_reader) {
 END_TEST
 
 /* B [1, 8] of an LSTM, zeros in its second half unless `both`. */
-static int read_by_lstm(struct zt_graph *g, const char *producer, bool both) {
-    static float one[8] = { .1F, 0, 1, .2F }, two[8] = { .1F, 0, 1, .2F, 0, 0, .3F, 0 };
+static int read_by_lstm(struct zt_graph *g, const char *producer, enum zt_dtype dtype, bool both) {
+    static double element[8];
+    for (int i = 0; i < 8; i++)
+        zt_store_double(dtype, element, i, i == 0 || (both && i == 6) ? 0.5 : i == 2);
     const struct zt_onnx model = { .graph = g, .producer = producer };
     int in[4] = { product(g, "x"), product(g, "w"), product(g, "r"), -1 };
-    const int bias = in[3] = zt_graph_add_value(g, "B", ZT_FLOAT, &(struct zt_shape){ 2, { 1, 8 } });
+    const int bias = in[3] = zt_graph_add_value(g, "B", dtype, &(struct zt_shape){ 2, { 1, 8 } });
     g->values[bias]->origin = ZT_FROM_INITIALIZER;
-    g->values[bias]->data = both ? two : one;
+    g->values[bias]->data = element;
     const int y = zt_graph_add_value(g, "y", ZT_UNDEFINED, NULL);
     zt_graph_add_node(g, &(struct zt_node_spec){ "lstm", "LSTM", "", 17, in, 4, &(int){ y }, 1 });
     zt_pass_keep_one_bias(g, &model);
@@ -166,20 +168,25 @@ static int read_by_lstm(struct zt_graph *g, const char *producer, bool both) {
 }
 
 START_TEST(an_lstm_of_tf2onnx_trains_one_bias) {
-    static const float half[8] = { 1, 1, 1, 1 };
-    struct zt_graph *g = zt_graph_create("by hand");
-    const int read = read_by_lstm(g, TENSORFLOW, false), bias = zt_graph_find(g, "B");
-    const struct zt_node *n = g->nodes[g->values[read]->producer];
-    ck_assert_str_eq(n->op_type, "Mul");
-    ck_assert_int_eq(n->in[0], bias);
-    ck_assert_mem_eq(g->values[n->in[1]]->data, half, sizeof half);
-    zt_test_resolve(g);
-    zt_pass_trainable(g, NULL, zt_graph_find(g, "y"));
-    ck_assert(g->values[bias]->trainable);
-    zt_graph_destroy(g);
+    static const enum zt_dtype dtypes[] = { ZT_FLOAT, ZT_DOUBLE };
+    for (int t = 0; t < 2; t++) {
+        struct zt_graph *g = zt_graph_create("by hand");
+        const int read = read_by_lstm(g, TENSORFLOW, dtypes[t], false), bias = zt_graph_find(g, "B");
+        const struct zt_node *n = g->nodes[g->values[read]->producer];
+        ck_assert_str_eq(n->op_type, "Mul");
+        ck_assert_int_eq(n->in[0], bias);
+        for (int i = 0; i < 8; i++)
+            ck_assert(zt_load_double(dtypes[t], g->values[n->in[1]]->data, i) == (i < 4));
+        if (dtypes[t] == ZT_FLOAT) {
+            zt_test_resolve(g);
+            zt_pass_trainable(g, NULL, zt_graph_find(g, "y"));
+            ck_assert(g->values[bias]->trainable);
+        }
+        zt_graph_destroy(g);
+    }
     for (int i = 0; i < 2; i++) {
-        g = zt_graph_create("by hand");
-        ck_assert_int_eq(read_by_lstm(g, i ? TENSORFLOW : SCRIPT, i), zt_graph_find(g, "B"));
+        struct zt_graph *g = zt_graph_create("by hand");
+        ck_assert_int_eq(read_by_lstm(g, i ? TENSORFLOW : SCRIPT, ZT_FLOAT, i), zt_graph_find(g, "B"));
         zt_graph_destroy(g);
     }
 }

@@ -196,6 +196,8 @@ static const struct row rows[] = {
     { "gelu", 1, "Mul(Mul(0.5, x[3,5]), Add(1, Erf(Mul(x, 0.70710678))))" },
     { "gelu", 1, "Div(Mul(x[3,5], Add(1, Erf(Identity(Mul(0.70710678, x))))), 2)" },
     { "gelu", 1, "Mul(Div(x[3,5], 2), Add(1, Erf(Div(x, 1.4142135))))" },
+    { "gelu", 1, "Mul(Mul(x[3,5], 0.5), Sub(1, Erf(Mul(Neg(x), 0.70710678))))" },
+    { "gelu", 0, "Mul(Mul(x[3,5], 0.5), Sub(1, Erf(Mul(x, 0.70710678))))" }, /* Gelu(-x) */
     { "gelu", 1, "Mul(Mul(x[3,5], 0.5), Add(1, Tanh(Mul(0.7978845608, Add(x, Mul(0.044715, Pow(x, 3)))))))" },
     { "gelu", 1, "Mul(0.5, Mul(x[3,5], Add(1, Tanh(Mul(0.7978845608, Add(x, Mul(0.044715, Mul(x, Mul(x, x)))))))))" },
     { "gelu", 1, "Mul(Mul(0.5, x[3,5]), Add(Tanh(Mul(0.7978845608, Add(x, Mul(Mul(x, x), Mul(x, 0.044715))))), 1))" },
@@ -268,6 +270,12 @@ static const struct row rows[] = {
     { "layer_norm", 0, "d = Sub(x[2,3,8], ReduceMean(x, {-1})); Add(Div(d, Sqrt(" VAR("d") ")), d)" },
     { "layer_norm", 0, "d = Sub(x[8,8], ReduceMean<keepdims=0>(x, {-1})); Div(d, Sqrt(" VAR("d") "))" },
 
+    { "layer_norm", 1,
+      "m = GlobalAveragePool(x[2,3,8]); d = Sub(x, m); k = Mul(Reciprocal(Sqrt(Add(GlobalAveragePool(Mul(d, d)), "
+      "0.001))), "
+      "w[1,1,8]); Add(Mul(x, k), Add(Mul(Neg(m), k), b[1,1,8]))" },
+    { "layer_norm", 0, /* the mean of a plane, the variance of a row */
+      "d = Sub(x[2,3,4,8], GlobalAveragePool(x)); Div(d, Sqrt(Add(ReduceMean(Mul(d, d), {-1}), 0.001)))" },
     { "rms_norm", 1, "Mul(w[8], Mul(x[2,3,8], Reciprocal(Sqrt(Add(ReduceMean(Pow(x, 2), {-1}), 0.001)))))" },
     { "rms_norm", 1,
       "Mul(Cast<to=1>(Mul(x[2,3,8], Div(1, Sqrt(Add(ReduceMean@13<axes=[-1]>(Pow(x, 2)), 0.001))))), w[8])" },
@@ -299,9 +307,28 @@ static const struct row rows[] = {
     { "conv_bias", 1, "Add(b[1,4,1], Conv(x[2,3,7], w[4,3,3]))" },
     { "conv_bias", 1, "Add(ConvTranspose<strides=2 2>(x[2,3,4,4], w[3,4,2,2]), Reshape(b[4], {1,4,1,1}))" },
     { "conv_bias", 0, "Add(Conv(x[2,3,5,5], w[4,3,3,3]), b[3])" }, /* along the columns */
-    { "conv_bias", 0, "Add(Conv(x[2,3,5,5], w[4,3,3,3], c[4]), b[4,1,1])" },
+    { "conv_bias", 1, "Add(Conv(x[2,3,5,5], w[4,3,3,3], c[4]), b[4,1,1])" },
+    { "conv_bias", 0, "Add(Conv(x[2,3,5,5], w[4,3,3,3], c[4]), z~[4,1,1])" }, /* of the data */
     { "conv_bias", 0, "Add(Conv(x[2,3,5,5], w[4,3,3,3]), b[2,4,1,1])" },
     { "conv_bias", 0, "c = Conv(x[2,3,5,5], w[4,3,3,3]); Mul(Add(c, b[4,1,1]), c)" },
+
+    { "conv_pad", 1, "Conv<strides=2 2>(Pad(x[2,3,5,6], {0,0,0,1,0,0,2,1}), w[4,3,3,3])" },
+    { "conv_pad", 1, "Conv<pads=1 0 0 1>(Pad(x[2,3,5,6], {0,0,1,0,0,0,1,1}, 0), w[4,3,3,3], b[4])" },
+    { "conv_pad", 1, "Conv<auto_pad=SAME_UPPER,strides=2 2>(Pad(x[2,3,5,6], {1,0,0,1}, 0, {-1,2}), w[4,3,3,4])" },
+    { "conv_pad", 0, "Conv(Pad(x[2,3,5,6], {0,0,0,1,0,0,2,1}, 1), w[4,3,3,3])" }, /* ones */
+    { "conv_pad", 0, "Conv(Pad<mode=edge>(x[2,3,5,6], {0,0,0,1,0,0,2,1}), w[4,3,3,3])" },
+    { "conv_pad", 0, "Conv(Pad(x[2,3,5,6], {0,1,0,1,0,0,2,1}), w[4,4,3,3])" },  /* a channel */
+    { "conv_pad", 0, "Conv(Pad(x[2,3,5,6], {0,0,0,-1,0,0,2,1}), w[4,3,3,3])" }, /* takes a column */
+    { "conv_pad", 0, "Conv(Pad(x[2,3,5,6], {0,0,3,1,0,0,2,1}), w[4,3,3,3])" },  /* a window of padding */
+    { "conv_pad", 0, "p = Pad(x[2,3,5,6], {0,0,0,1,0,0,2,1}); Add(Conv<pads=1 1 1 1>(p, w[3,3,3,3]), p)" },
+
+    { "conv_scale", 1, "Mul(Conv<pads=1 1 1 1>(x[2,3,9,9], w[4,3,3,3]), s[1,4,1,1])" },
+    { "conv_scale", 1, "Mul(Exp(s[4,1]), Conv(x[2,3,30], w[4,3,3], b[4]))" },
+    { "conv_scale", 1, "Mul(Conv<group=4>(x[2,4,9,9], w[8,1,3,3]), s[8,1,1])" },
+    { "conv_scale", 0, "Mul(Conv(x[2,3,9,9], w[4,3,3,3]), z~[1,4,1,1])" }, /* of the data */
+    { "conv_scale", 0, "Mul(Conv(x[2,3,9,9], w[4,3,3,3]), s[7])" },        /* along the columns */
+    { "conv_scale", 0, "Mul(Conv(x[1,30,3,3], w[4,30,3,3]), s[4,1,1])" },  /* many weights for few results */
+    { "conv_scale", 0, "c = Conv(x[2,3,9,9], w[4,3,3,3]); Add(Mul(c, s[4,1,1]), c)" },
 
     { "gemm", 1, "Add(MatMul(x[2,3,5], Transpose(w[4,5])), b[4])" },
     { "gemm", 1, "Add(b[4], MatMul(x[3,5], Transpose<perm=1 0>(w[4,5])))" },

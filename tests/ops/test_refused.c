@@ -125,6 +125,7 @@ START_TEST(trees_whose_indices_lead_nowhere_are_refused) {
         { { "TreeEnsemble", "float[2,2]", ML, .attrs = MODES }, "is missing" },
         { { "TreeEnsemble", "float[2,2]", .domain = "ai.onnx.ml", .opset = ZT_ML_OPSET + 1 },
           "is not supported in opset 6" },
+        { { "StatefulPartitionedCall", "float[2]" }, "the exporter left one of its framework" },
         { { "ArrayFeatureExtractor", "float[2,3] int64{1,3}", ML }, "index 3 is outside 0..2" },
         { { "ArrayFeatureExtractor", "float[2,3] int64{-1}", ML }, "index -1 is outside 0..2" },
         { { "ArrayFeatureExtractor", "float(1.0) int64{0}", ML }, "has no axis" },

@@ -8,7 +8,7 @@ enum { IN_B = 3 };
 
 /* Whether B [directions, 2 columns] of a node has zeros behind the first half of each row, and others before. */
 static bool has_one_bias(const struct zt_value *v) {
-    if (v->origin != ZT_FROM_INITIALIZER || !v->data || v->dtype != ZT_FLOAT || v->shape.rank != 2 ||
+    if (v->origin != ZT_FROM_INITIALIZER || !v->data || !zt_dtype_in(v->dtype, ZT_ANY_FLOAT) || v->shape.rank != 2 ||
         v->shape.dim[1] % 2 || zt_constant_is_all(v, 0))
         return false;
     const int64_t columns = v->shape.dim[1];
@@ -23,12 +23,12 @@ static int first_half(struct zt_graph *g, int value, int64_t place) {
     const struct zt_value *v = g->values[value];
     const int64_t columns = v->shape.dim[1];
     const struct zt_shape shape = { 2, { 1, columns } };
-    float *half = ZT_NEW_N(g->arena, float, columns);
+    void *half = zt_arena_alloc(g->arena, (size_t)columns * zt_dtype_bytes(v->dtype));
     for (int64_t i = 0; i < columns; i++)
-        half[i] = i < columns / 2;
+        zt_store_double(v->dtype, half, i, i < columns / 2);
     const char *name = zt_arena_printf(g->arena, "%s.one_bias", v->name);
     const int in[2] = { value,
-                        zt_graph_add_constant(g, zt_arena_printf(g->arena, "%s.half", name), ZT_FLOAT, &shape, half) };
+                        zt_graph_add_constant(g, zt_arena_printf(g->arena, "%s.half", name), v->dtype, &shape, half) };
     int out = zt_graph_add_value(g, name, ZT_UNDEFINED, NULL);
     const int node = zt_graph_add_node(g, &(struct zt_node_spec){ name, "Mul", "", ZT_OPSET, in, 2, &out, 1 });
     g->nodes[node]->place = place;
