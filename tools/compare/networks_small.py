@@ -273,6 +273,33 @@ class Copies(nn.Module):
         return self.head(x)
 
 
+class Looped(nn.Module):
+    """A layer that is used twice, whose transposed weight is too large for the exporter to merge the two, and weights of zeros."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.zeros, self.head = nn.Linear(33, 33), nn.Linear(33, 32), nn.Linear(32, 6)
+        nn.init.zeros_(self.zeros.weight)
+
+    def forward(self, x):
+        h = torch.tanh(self.layer(torch.tanh(self.layer(x))))
+        return self.head(torch.tanh(self.zeros(h)) * self.zeros(x))
+
+
+class EqualNumbers(nn.Module):
+    """Scalar parameters that equal numbers of the code, and what a function is made of: attention scales q and k by 0.5."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Parameter(torch.tensor(0.001)), nn.Parameter(torch.tensor([0.5]))
+        self.fc, self.head = nn.Linear(16, 16), nn.Linear(16, 6)
+
+    def forward(self, x):
+        x = x * self.second + self.first * torch.tanh(self.fc(x) + 0.001)
+        q, k, v = (f(x)[:, None] for f in (torch.cos, torch.tanh, self.fc))
+        return self.head(F.scaled_dot_product_attention(q, k, v)[:, 0, 0])
+
+
 class EqualBuffer(nn.Module):
     """Buffers of zeros and ones, which TorchScript does not tell from parameters, beside parameters that equal them."""
 
@@ -441,6 +468,8 @@ small("merged", Merged, lambda: rows(8), fresh=True)
 small("zero_biases", ZeroBiases, lambda: rows(8), fresh=True)
 small("equal_tensors", EqualTensors, lambda: tokens(5, 20), fresh=True)
 small("copies", Copies, lambda: rows(5, 8), fresh=True)
+small("looped", Looped, lambda: rows(3, 33), fresh=True, ways=("dynamo",))
+small("equal_numbers", EqualNumbers, lambda: rows(3, 16), fresh=True, ways=("dynamo",))
 small("equal_buffer", EqualBuffer, lambda: rows(5, 8), fresh=True, ways=("dynamo", "dynamo-train"))
 small("detached", Detached, lambda: rows(8), ways=("dynamo", "dynamo-train"))
 small("straight_through", StraightThrough, lambda: rows(8))
