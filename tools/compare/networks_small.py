@@ -340,6 +340,22 @@ class StraightThrough(nn.Module):
         return self.head(torch.cat([h + (torch.round(4 * h) / 4 - h).detach(), z + (code - z).detach(), hard - soft.detach() + soft], -1))
 
 
+class ResidualRounding(nn.Module):
+    """Residual quantization: a finer rounding of what a coarse one leaves, which is detached; TorchScript's file lacks that."""
+
+    def __init__(self):
+        super().__init__()
+        self.enter, self.head = nn.Linear(8, 8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        rest = total = torch.tanh(self.enter(x))
+        parts = []
+        for steps in (2, 8):
+            parts.append(rest + (torch.round(rest * steps) / steps - rest).detach())
+            rest = rest - parts[-1].detach()
+        return self.head(sum(parts) * total)
+
+
 class Codebook(nn.Module):
     """VQ-VAE: the codes are read by look-up, and by a matrix product and as squares where no gradient flows."""
 
@@ -473,6 +489,7 @@ small("equal_numbers", EqualNumbers, lambda: rows(3, 16), fresh=True, ways=("dyn
 small("equal_buffer", EqualBuffer, lambda: rows(5, 8), fresh=True, ways=("dynamo", "dynamo-train"))
 small("detached", Detached, lambda: rows(8), ways=("dynamo", "dynamo-train"))
 small("straight_through", StraightThrough, lambda: rows(8))
+small("residual_rounding", ResidualRounding, lambda: rows(8), ways=("dynamo", "torchscript"))
 small("codebook", Codebook, lambda: rows(8))
 small("computed", Computed, lambda: rows(8))
 small("detached_factor", DetachedFactor, lambda: rows(8), ways=("dynamo", "dynamo-train"))
