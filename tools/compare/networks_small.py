@@ -340,6 +340,19 @@ class StraightThrough(nn.Module):
         return self.head(torch.cat([h + (torch.round(4 * h) / 4 - h).detach(), z + (code - z).detach(), hard - soft.detach() + soft], -1))
 
 
+class SignsByMode(nn.Module):
+    """Signs, which have no gradient, and an estimate of it in training only."""
+
+    def __init__(self):
+        super().__init__()
+        self.enter, self.head = nn.Linear(8, 8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        h = torch.tanh(self.enter(x))
+        signs = torch.where(h > 0, torch.ones_like(h), -torch.ones_like(h))
+        return self.head(h + (signs - h).detach() if self.training else signs)
+
+
 class ResidualRounding(nn.Module):
     """Residual quantization: a finer rounding of what a coarse one leaves, which is detached; TorchScript's file lacks that."""
 
@@ -489,6 +502,7 @@ small("equal_numbers", EqualNumbers, lambda: rows(3, 16), fresh=True, ways=("dyn
 small("equal_buffer", EqualBuffer, lambda: rows(5, 8), fresh=True, ways=("dynamo", "dynamo-train"))
 small("detached", Detached, lambda: rows(8), ways=("dynamo", "dynamo-train"))
 small("straight_through", StraightThrough, lambda: rows(8))
+small("signs_by_mode", SignsByMode, lambda: rows(8), ways=("dynamo", "torchscript", "dynamo-train"))
 small("residual_rounding", ResidualRounding, lambda: rows(8), ways=("dynamo", "torchscript"))
 small("codebook", Codebook, lambda: rows(8))
 small("computed", Computed, lambda: rows(8))

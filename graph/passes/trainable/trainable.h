@@ -7,8 +7,9 @@
 
 struct zt_op_table;
 
-/* Decides which initializers train: sets `trainable`, `unreached`, `statistic` and `why` of every initializer on which
- * `loss` (-1: any graph output) depends. trainable.c states the rule. `model` identifies the exporter; NULL: unknown.
+/* Decides which initializers train: sets `trainable`, `unreached`, `blocked_at`, `statistic` and `why` of every
+ * initializer on which `loss` (-1: any graph output) depends. trainable.c states the rule. `model` identifies the
+ * exporter; NULL: unknown.
  */
 void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss);
 
