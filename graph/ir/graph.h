@@ -100,9 +100,11 @@ struct zt_value {
     bool trainable;   /* initializers: the value is trained; `why` has the reason (graph/passes/trainable/) */
     bool may_train;   /* initializers: float, with a differentiable path to the loss */
     bool unreached;   /* initializers: a parameter like those that train, without a differentiable path to the loss */
-    bool scale;       /* initializers: a scale of quantization, which trains only on request */
-    bool statistic;   /* initializers: running mean or variance, which BatchNormalization updates */
-    const char *why;  /* why the initializer is trained or not, for users */
+    const char *blocked_at; /* unreached initializers: name of a node without a gradient through which alone the loss
+                               depends on it; NULL: it does not, or through a detach() */
+    bool scale;             /* initializers: a scale of quantization, which trains only on request */
+    bool statistic;         /* initializers: running mean or variance, which BatchNormalization updates */
+    const char *why;        /* why the initializer is trained or not, for users */
     const char *frozen_of;  /* the frozen initializer of which this constant is a copy in another type; NULL: none */
     const char *copy_of;    /* parameter of another pipeline stage of which this is a copy; NULL: no copy */
     const char *torch_kind; /* PyTorch's InputSpec.kind metadata of this value, NULL: none */

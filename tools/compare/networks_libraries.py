@@ -1,4 +1,4 @@
-"""Networks of diffusers, monai, segmentation_models_pytorch, x-transformers, kornia, torchaudio and peft."""
+"""Networks of diffusers, monai, segmentation_models_pytorch, x-transformers, kornia, torchaudio, peft, open_clip and efficientnet_pytorch."""
 import torch
 from torch import nn
 
@@ -242,3 +242,23 @@ def peft_lora():
     net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 5))
     model = peft.get_peft_model(net, peft.LoraConfig(r=2, target_modules=["0", "2"], modules_to_save=["4"], lora_dropout=0.0, init_lora_weights=False))
     return model, (rows(8),)
+
+
+# ------------------------------------------------------------------ open_clip and efficientnet_pytorch
+
+@network("open_clip/clip")
+def open_clip_clip():
+    from open_clip.model import CLIP
+    net = CLIP(embed_dim=16, vision_cfg=dict(image_size=32, layers=2, width=32, head_width=16, patch_size=8),
+               text_cfg=dict(context_length=16, vocab_size=64, width=32, heads=2, layers=2))
+
+    def similarities(n, x, t):
+        image, text, scale = n(x, t)
+        return image @ text.T * scale
+    return Call(net, similarities), (rows(3, 32, 32), tokens(16, 63))
+
+
+@network("efficientnet_pytorch/b0")
+def efficientnet_pytorch_b0():
+    from efficientnet_pytorch import EfficientNet
+    return EfficientNet.from_name("efficientnet-b0", num_classes=10, image_size=64, drop_connect_rate=0.0, dropout_rate=0.0), (rows(3, 64, 64),)

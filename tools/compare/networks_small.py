@@ -273,6 +273,33 @@ class Copies(nn.Module):
         return self.head(x)
 
 
+class Looped(nn.Module):
+    """A layer that is used twice, whose transposed weight is too large for the exporter to merge the two, and weights of zeros."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.zeros, self.head = nn.Linear(33, 33), nn.Linear(33, 32), nn.Linear(32, 6)
+        nn.init.zeros_(self.zeros.weight)
+
+    def forward(self, x):
+        h = torch.tanh(self.layer(torch.tanh(self.layer(x))))
+        return self.head(torch.tanh(self.zeros(h)) * self.zeros(x))
+
+
+class EqualNumbers(nn.Module):
+    """Scalar parameters that equal numbers of the code, and what a function is made of: attention scales q and k by 0.5."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Parameter(torch.tensor(0.001)), nn.Parameter(torch.tensor([0.5]))
+        self.fc, self.head = nn.Linear(16, 16), nn.Linear(16, 6)
+
+    def forward(self, x):
+        x = x * self.second + self.first * torch.tanh(self.fc(x) + 0.001)
+        q, k, v = (f(x)[:, None] for f in (torch.cos, torch.tanh, self.fc))
+        return self.head(F.scaled_dot_product_attention(q, k, v)[:, 0, 0])
+
+
 class EqualBuffer(nn.Module):
     """Buffers of zeros and ones, which TorchScript does not tell from parameters, beside parameters that equal them."""
 
@@ -311,6 +338,35 @@ class StraightThrough(nn.Module):
         code = self.codes((z[:, None] - self.codes.weight).square().sum(-1).argmin(-1))
         hard = torch.zeros_like(soft).scatter(-1, soft.argmax(-1, keepdim=True), 1.0)
         return self.head(torch.cat([h + (torch.round(4 * h) / 4 - h).detach(), z + (code - z).detach(), hard - soft.detach() + soft], -1))
+
+
+class SignsByMode(nn.Module):
+    """Signs, which have no gradient, and an estimate of it in training only."""
+
+    def __init__(self):
+        super().__init__()
+        self.enter, self.head = nn.Linear(8, 8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        h = torch.tanh(self.enter(x))
+        signs = torch.where(h > 0, torch.ones_like(h), -torch.ones_like(h))
+        return self.head(h + (signs - h).detach() if self.training else signs)
+
+
+class ResidualRounding(nn.Module):
+    """Residual quantization: a finer rounding of what a coarse one leaves, which is detached; TorchScript's file lacks that."""
+
+    def __init__(self):
+        super().__init__()
+        self.enter, self.head = nn.Linear(8, 8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        rest = total = torch.tanh(self.enter(x))
+        parts = []
+        for steps in (2, 8):
+            parts.append(rest + (torch.round(rest * steps) / steps - rest).detach())
+            rest = rest - parts[-1].detach()
+        return self.head(sum(parts) * total)
 
 
 class Codebook(nn.Module):
@@ -441,9 +497,13 @@ small("merged", Merged, lambda: rows(8), fresh=True)
 small("zero_biases", ZeroBiases, lambda: rows(8), fresh=True)
 small("equal_tensors", EqualTensors, lambda: tokens(5, 20), fresh=True)
 small("copies", Copies, lambda: rows(5, 8), fresh=True)
+small("looped", Looped, lambda: rows(3, 33), fresh=True, ways=("dynamo",))
+small("equal_numbers", EqualNumbers, lambda: rows(3, 16), fresh=True, ways=("dynamo",))
 small("equal_buffer", EqualBuffer, lambda: rows(5, 8), fresh=True, ways=("dynamo", "dynamo-train"))
 small("detached", Detached, lambda: rows(8), ways=("dynamo", "dynamo-train"))
 small("straight_through", StraightThrough, lambda: rows(8))
+small("signs_by_mode", SignsByMode, lambda: rows(8), ways=("dynamo", "torchscript", "dynamo-train"))
+small("residual_rounding", ResidualRounding, lambda: rows(8), ways=("dynamo", "torchscript"))
 small("codebook", Codebook, lambda: rows(8))
 small("computed", Computed, lambda: rows(8))
 small("detached_factor", DetachedFactor, lambda: rows(8), ways=("dynamo", "dynamo-train"))

@@ -96,3 +96,8 @@ timm("vit_base_patch16_siglip_224", 32, img_size=32, patch_size=8, embed_dim=48,
 timm("ghostnetv2_100", 64)
 timm("res2net50_26w_4s", 64)
 timm("swinv2_tiny_window8_256", 64, img_size=64, window_size=4, embed_dim=24, depths=(2, 2), num_heads=(2, 4))
+
+# of families that other rows lack
+timm("csatv2", 64, dims=(16, 24, 32, 40), depths=(1, 1, 1, 1), transformer_depths=(0, 0, 1, 1))
+timm("focalnet_tiny_srf", 64)
+timm("gcvit_xxtiny", 64, img_size=64)

@@ -104,10 +104,11 @@ def step(model, trained, inputs, answer, dtype):
 
 
 def choose_epsilon(name, inputs, answer):
-    """The median over the parameters of their gradient's root mean square. Adam divides by it what is smaller, so that
+    """The median over the parameters of their gradient's root mean square, of those that are not 0 where most are. Adam divides by it what is smaller, so that
     every parameter moves by about the rate, and by more where its gradient is taken for larger than it is."""
     _, gradients = step(*begin(name, torch.float64), inputs, answer, torch.float64)
-    return float(f"{np.median([g.square().mean().sqrt().item() for g in gradients]):.1e}")
+    sizes = [g.square().mean().sqrt().item() for g in gradients]
+    return float(f"{np.median(sizes) or np.median([size for size in sizes if size > 0]):.1e}")
 
 
 def train(name, dtype, steps, answers, params):

@@ -123,7 +123,7 @@ static bool passes(const struct zt_node *n, int out, int in) {
     return !(in == 1 && zt_node_is_any(n, by_index)) && !(in == 0 && zt_node_is(n, "Where"));
 }
 
-enum { ANY_PARAMETER = -1 };
+enum { ANY_PARAMETER = -1, NO_SOURCE = -2 };
 
 static bool is_source(const struct zt_graph *g, int value, int source) {
     const struct zt_value *v = g->values[value];
@@ -238,21 +238,54 @@ static const struct zt_node *estimate_of(const struct zt_graph *g, const struct 
     return from >= 0 && zt_node_is(g->nodes[from], "Sub") ? g->nodes[from] : NULL;
 }
 
+/* Marks `value` and what is computed from it so that a gradient passes. */
+static void mark_below(const struct zt_graph *g, int value, bool *below) {
+    memset(below, 0, (size_t)g->value_count * sizeof *below);
+    below[value] = true;
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; i < g->nodes[n]->in_count && !g->nodes[n]->dead; i++)
+            for (int k = 0; k < g->nodes[n]->out_count && g->nodes[n]->in[i] >= 0 && below[g->nodes[n]->in[i]]; k++)
+                if (g->nodes[n]->out[k] >= 0 && passes(g->nodes[n], g->nodes[n]->out[k], i))
+                    below[g->nodes[n]->out[k]] = true;
+}
+
+/* What is before and behind an estimate, with a gradient: of each value. */
+struct sides {
+    bool *above, *below;
+};
+
+/* Whether the node takes what comes from an estimate from what it is an estimate of, as residual quantization does. */
+static bool is_residual(const struct zt_graph *g, const struct zt_node *n, const struct sides *sides, bool *seen) {
+    if (n->dead || !zt_node_is(n, "Sub") || n->in[0] < 0 || n->in[1] < 0)
+        return false;
+    const int z = sides->below[n->in[1]] ? n->in[0] : sides->below[n->in[0]] ? n->in[1] : -1;
+    return z >= 0 && sides->above[z] && comes_from(g, z, ANY_PARAMETER, true, seen);
+}
+
 int zt_trainable_undetached(const struct zt_onnx *model, const struct zt_graph *g, const char ***names) {
-    int count = 0, *behind = zt_malloc(((size_t)g->value_count + 1) * sizeof *behind);
-    bool *seen = zt_malloc((size_t)g->value_count + 1);
+    const size_t values = (size_t)g->value_count + 1;
+    int count = 0, *behind = zt_malloc(values * sizeof *behind);
+    bool *seen = zt_malloc(values);
+    struct sides sides = { zt_malloc(values), zt_malloc(values) };
     *names = ZT_NEW_N(g->arena, const char *, g->node_count);
     for (int v = 0; v < g->value_count; v++)
         behind[v] = behind_copies(g, v);
     for (int d = 0; d < g->node_count && zt_writer_of(model) == ZT_WRITER_TORCHSCRIPT; d++) {
         const struct zt_node *estimate = estimate_of(g, g->nodes[d]);
         const int q = estimate ? behind[estimate->in[0]] : -1, z = estimate ? behind[estimate->in[1]] : -1;
-        if (!estimate || !comes_from(g, q, ANY_PARAMETER, true, seen))
+        if (!estimate)
             continue;
+        const bool trained = comes_from(g, q, ANY_PARAMETER, true, seen);
+        comes_from(g, estimate->in[1], NO_SOURCE, true, sides.above);
+        sides.above[estimate->in[1]] = true;
+        mark_below(g, g->nodes[d]->out[0], sides.below);
         for (int n = 0; n < g->node_count && count < g->node_count; n++)
-            if (g->nodes[n] != estimate && is_between(g->nodes[n], behind, q, z))
+            if (g->nodes[n] != estimate &&
+                ((trained && is_between(g->nodes[n], behind, q, z)) || is_residual(g, g->nodes[n], &sides, seen)))
                 (*names)[count++] = g->nodes[n]->name;
     }
+    free(sides.above);
+    free(sides.below);
     free(seen);
     free(behind);
     return count;

@@ -6,8 +6,8 @@
  *
  * The traced call, which the exporter keeps in the metadata of each node, names the parameters and buffers that the
  * node read before that. An initializer of another name is then that of an argument that no initializer holds: the one
- * with the same last component ("weight"), or in order where there are as many of the one as of the other. What stays
- * unclear is left as it is, and told (zt_trainable_missing). */
+ * with the same last component ("weight"), or in order where there are as many of the one as of the other. One number
+ * that no argument stands for is a constant. What stays unclear is left as it is, and told (zt_trainable_missing). */
 #include "graph/passes/trainable/trainable.h"
 
 #include "graph/ir/op.h"
@@ -41,6 +41,7 @@ struct call {
     int other[ARGUMENTS], other_count;       /* inputs */
     int lost[ARGUMENTS], lost_count;         /* states; -1: found */
     bool filled;                             /* an argument is a tensor of one number */
+    bool unclear; /* an argument is no value of the graph: the exporter removed it, perhaps a copy of a parameter */
 };
 
 static void read_call(struct merged *m, struct call *c) {
@@ -52,6 +53,7 @@ static void read_call(struct merged *m, struct call *c) {
         for (int i = 0; i < c->argument_count; i++)
             known |= c->argument[i] == state;
         c->filled |= state < 0 && zt_torch_is_filled(m->arena, name);
+        c->unclear |= state < 0 ? zt_graph_find(m->g, name) < 0 : !known && c->argument_count == ARGUMENTS;
         if (known || c->argument_count == ARGUMENTS)
             continue;
         c->argument[c->argument_count++] = state;
@@ -178,6 +180,13 @@ static bool have_components(const struct merged *m, const struct call *c) {
     return true;
 }
 
+/* Whether an input that is no argument's initializer stands for a number of the call or of what the exporter made of
+ * it, which was merged with a parameter: 0.001 of add(%x, 0.001), 0.5 of a GELU. */
+static bool is_number(const struct call *c, const struct zt_value *v) {
+    const bool plain = !c->n->torch_rule && !c->unclear && zt_shape_count(&v->shape) == 1;
+    return (c->filled || plain) && !c->lost_count && v->torch_kind && strcmp(v->torch_kind, "PARAMETER") == 0;
+}
+
 static void split_others(struct merged *m, struct call *c) {
     const bool in_order = c->other_count == c->lost_count && !have_components(m, c);
     for (int i = 0; i < c->other_count; i++) {
@@ -186,7 +195,7 @@ static void split_others(struct merged *m, struct call *c) {
         if (at >= 0) {
             give_state(m, c, c->other[i], c->lost[at]);
             c->lost[at] = -1;
-        } else if (c->filled && !c->lost_count && v->torch_kind && strcmp(v->torch_kind, "PARAMETER") == 0)
+        } else if (is_number(c, v))
             give(m, c, c->other[i],
                  (struct zt_onnx_own){ .name = zt_arena_printf(m->arena, "%s.constant", v->name),
                                        .kind = "CONSTANT_TENSOR" });

@@ -241,6 +241,12 @@ static bool is_left_behind(const struct zt_value *v, const struct role *role) {
            v->data && zt_dtype_in(v->dtype, ZT_ANY_FLOAT) && v->shape.rank >= 2 && v->shape.rank <= ZT_TIE_RANK;
 }
 
+/* Whether dynamo made both of one parameter, which the file need not hold. */
+static bool are_of_one(const struct zt_value *a, const struct role *of_a, const struct zt_value *b,
+                       const struct role *of_b) {
+    return a->id < b->id && of_a->of && of_b->of && strcmp(of_a->of, of_b->of) == 0;
+}
+
 static bool may_be_copy(const struct zt_value *a, const struct role *of_a, const struct zt_value *b,
                         const struct role *of_b, bool apart) {
     if (is_left_behind(b, of_b))
@@ -249,7 +255,7 @@ static bool may_be_copy(const struct zt_value *a, const struct role *of_a, const
         return is_jax_copy(a, of_a, b, of_b, apart);
     if (apart)
         return of_a->numbered && of_b->numbered && a->id < b->id && are_apart(of_a, of_b);
-    if (of_b->of && strcmp(of_b->of, a->name) == 0)
+    if ((of_b->of && strcmp(of_b->of, a->name) == 0) || are_of_one(a, of_a, b, of_b))
         return true;
     if (of_b->numbered)
         return !of_a->numbered || (a->id < b->id && !are_apart(of_a, of_b));
@@ -269,7 +275,7 @@ static bool find_original(const struct zt_graph *g, const struct role *roles, co
         const struct zt_value *v = g->values[a];
         if (a != b && !copied[a] && may_be_tied(v, &roles[a]) &&
             may_be_copy(v, &roles[a], g->values[b], &roles[b], apart) && match(g, a, b, pair) &&
-            !zt_constant_is_uniform(v)) {
+            (!zt_constant_is_uniform(v) || are_of_one(v, &roles[a], g->values[b], &roles[b]))) {
             pair->apart = apart;
             return true;
         }

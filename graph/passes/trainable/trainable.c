@@ -28,6 +28,7 @@
 struct path {
     int through;  /* node through which its gradient comes, -1: none does */
     int reader;   /* a node that reads it, -1: none does */
+    int blocked;  /* the first node on the way to the loss that has no gradient, -1: none, or a detach() */
     bool stopped; /* that reader takes no gradient through this input (an index, a shape, a statistic) */
     bool scale;   /* a node reads it as a scale of quantization */
 };
@@ -64,6 +65,22 @@ static bool *read_inputs(const struct zt_node *n) {
     return reads;
 }
 
+/* The node at which input `in` of a node loses its gradient, where the loss needs the node. */
+static int blocked_at(const struct zt_graph *g, int node, int in, const struct path *paths) {
+    static const char *const by_intent[] = { "Shape", "Size", NULL };
+    const struct zt_node *n = g->nodes[node];
+    int behind = -1;
+    bool needed = false;
+    for (int i = 0; i < n->out_count; i++) {
+        const struct path *p = n->out[i] >= 0 ? &paths[n->out[i]] : NULL;
+        needed |= p && (p->through >= 0 || p->blocked >= 0);
+        behind = p && p->blocked >= 0 ? p->blocked : behind;
+    }
+    if (!needed || zt_node_is_any(n, by_intent) || strcmp(n->op_type, "Detach") == 0)
+        return -1;
+    return has_gradient(n->op) && !stops_gradient(n, in) ? behind : node;
+}
+
 static void walk_node(const struct zt_graph *g, int node, struct path *paths) {
     const struct zt_node *n = g->nodes[node];
     bool *reads = read_inputs(n), reached = false;
@@ -76,6 +93,7 @@ static void walk_node(const struct zt_graph *g, int node, struct path *paths) {
         if (reached && has_gradient(n->op) && !stops_gradient(n, i))
             p->through = node;
         p->reader = node;
+        p->blocked = p->blocked >= 0 ? p->blocked : blocked_at(g, node, i, paths);
         p->stopped = stops_gradient(n, i);
         p->scale |= n->op && i < 32 && n->op->scale_in >> i & 1;
     }
@@ -87,7 +105,7 @@ static void walk_node(const struct zt_graph *g, int node, struct path *paths) {
 static struct path *walk(const struct zt_graph *g, int loss) {
     struct path *paths = zt_malloc(((size_t)g->value_count + 1) * sizeof *paths);
     for (int i = 0; i < g->value_count; i++)
-        paths[i] = (struct path){ -1, -1, false, false };
+        paths[i] = (struct path){ -1, -1, -1, false, false };
     for (int i = 0; loss < 0 && i < g->output_count; i++)
         paths[g->outputs[i]].through = g->node_count;
     if (loss >= 0)
@@ -162,6 +180,7 @@ static bool is_unreached(const struct zt_graph *g, const struct zt_value *v, con
 static bool is_trainable(const struct zt_graph *g, struct zt_value *v, const struct path *p, const struct exporter *by,
                          const char **why) {
     v->may_train = v->unreached = v->scale = false;
+    v->blocked_at = NULL;
     if (!zt_dtype_in(v->dtype, ZT_ANY_FLOAT)) {
         *why = zt_arena_printf(g->arena, "of type %s", zt_dtype_name(v->dtype));
         return false;
@@ -169,6 +188,7 @@ static bool is_trainable(const struct zt_graph *g, struct zt_value *v, const str
     if (p->through < 0 || p->through == g->node_count) {
         *why = why_unreached(g, p);
         v->unreached = is_unreached(g, v, p, by);
+        v->blocked_at = v->unreached && p->blocked >= 0 ? g->nodes[p->blocked]->name : NULL;
         return false;
     }
     v->may_train = true;

@@ -7,8 +7,9 @@
 
 struct zt_op_table;
 
-/* Decides which initializers train: sets `trainable`, `unreached`, `statistic` and `why` of every initializer on which
- * `loss` (-1: any graph output) depends. trainable.c states the rule. `model` identifies the exporter; NULL: unknown.
+/* Decides which initializers train: sets `trainable`, `unreached`, `blocked_at`, `statistic` and `why` of every
+ * initializer on which `loss` (-1: any graph output) depends. trainable.c states the rule. `model` identifies the
+ * exporter; NULL: unknown.
  */
 void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss);
 
@@ -26,8 +27,9 @@ void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model);
 /* Traced calls that read something detached at a place that is not known: gradients flow there. Returns the count;
  * names are in the graph's arena. */
 int zt_trainable_flows(const struct zt_onnx *model, const char ***names);
-/* Other differences of the two values of a straight-through estimate in TorchScript's file, whose codes are parameters:
- * the losses of VQ-VAE's codebook and commitment, each of which detaches one of the two. Here gradients flow to both.
+/* Other differences of the two values of a straight-through estimate in TorchScript's file: the losses of VQ-VAE's
+ * codebook and commitment, where the codes are parameters, and what residual quantization leaves. Each detaches one of
+ * the two; here gradients flow to both.
  * Returns the count; names are those of the nodes, in the graph's arena. */
 int zt_trainable_undetached(const struct zt_onnx *model, const struct zt_graph *g, const char ***names);
 

@@ -392,6 +392,30 @@ static void find_singular(struct findings *f) {
              listed(f, &names));
 }
 
+/* Finds parameters on which the loss depends only through operators without a gradient; in a file that does not list
+ * parameters those that are weights of layers. */
+static void find_blocked(struct findings *f) {
+    struct names names = { 0 };
+    const char *at = NULL;
+    for (int i = 0; i < f->g->value_count; i++) {
+        const struct zt_value *v = f->g->values[i];
+        int reader = -1;
+        if (!v->unreached || !v->blocked_at || zt_graph_users(f->g, i, &reader) == 0 ||
+            zt_parameter_fits(v, f->job->config->freeze.at, f->job->config->freeze.count))
+            continue;
+        if (!v->torch_kind && !v->torch_folded_from &&
+            !(f->g->nodes[reader]->op && f->g->nodes[reader]->op->channel_axis))
+            continue;
+        zt_vec_push(&names, v->name);
+        at = v->blocked_at;
+    }
+    if (names.count)
+        find(f, true,
+             "%s: no gradient passes %s, and the loss depends on them in no other way; if forward() estimates it in "
+             "training, model.train() before torch.onnx.export() writes that",
+             listed(f, &names), at);
+}
+
 /* Finds embeddings with max_norm, whose rows PyTorch shortens as it reads them. */
 static void find_renormed(struct findings *f) {
     const struct zt_graph *g = f->job->model->graph;
@@ -495,6 +519,7 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
     find_integers(&f);
     find_dropout(&f);
     find_no_bias(&f);
+    find_blocked(&f);
     find_singular(&f);
     find_renormed(&f);
     find_removed_sums(&f);
