@@ -346,7 +346,7 @@ static bool check_bounds_differ(const struct enclosing *e, struct zt_err *err) {
     for (int i = 0; i < n->out_count; i++)
         if (n->out[i] >= 0 && !zt_data_sizes_same(e->most->values[n->out[i]], e->less->values[n->out[i]]))
             return true;
-    return zt_op_infer(e->most, e->first, err);
+    return zt_op_infer(e->g, e->first, err);
 }
 
 static bool run_trials(struct enclosing *e, const struct zt_size_trial *trial, struct zt_err *err) {

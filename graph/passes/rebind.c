@@ -425,11 +425,13 @@ static bool infer(struct rebind *r, struct zt_graph *g, struct zt_err *err) {
     return zt_pass_infer_watched(g, r->fold_limit, &watch, err);
 }
 
-/* Whether the node lacks nothing but contents: it cannot be inferred, and its largest size can. */
+/* Whether the node lacks nothing but contents: it cannot be inferred, and its largest size can. `bound` may have
+ * changed the sizes of what the node reads, with which it can be inferred (ScatterND): then an edit may help. */
 static bool depends_on_data(struct zt_graph *g, int node) {
     struct zt_err ignored = { 0 };
     const struct zt_op *op = g->nodes[node]->op;
-    return op->bound && !zt_op_infer(g, node, &ignored) && op->bound(g, node, false, &ignored);
+    return op->bound && !zt_op_infer(g, node, &ignored) && op->bound(g, node, false, &ignored) &&
+           !zt_op_infer(g, node, &ignored);
 }
 
 /* Whether a node holds a graph: a Loop may run as often as data say. */
@@ -446,9 +448,9 @@ static bool attempt(struct rebind *r, const struct zt_graph *g, struct candidate
     struct zt_graph *copy = zt_graph_clone(g);
     bool ok = infer(r, copy, err);
     to->list.count = 0;
-    r->varies |= !ok && !r->bounds && r->steps && depends_on_data(copy, r->at);
     if (!ok)
         find_candidates(r, copy, to);
+    r->varies |= !ok && !r->bounds && r->steps && depends_on_data(copy, r->at);
     zt_graph_destroy(copy);
     return ok;
 }

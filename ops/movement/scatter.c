@@ -44,6 +44,17 @@ static bool scatter_nd_infer(struct zt_graph *g, int node, struct zt_err *err) {
            check_updates(g, node, &shape, err) && zt_infer_first(g, node, err);
 }
 
+/* There are as many updates as indices. Where data say how many (the places of NonZero), the largest number of either
+ * may be more than the other has: both get the smaller one. The shape of y depends on neither. */
+static bool scatter_nd_bound(struct zt_graph *g, int node, bool less, struct zt_err *err) {
+    struct zt_value *indices = zt_in(g, node, 1), *updates = zt_in(g, node, 2);
+    if (!indices->data && indices->shape.rank > 1 && updates->shape.rank > 0) {
+        int64_t *a = &indices->shape.dim[0], *b = &updates->shape.dim[0], count = *a < *b ? *a : *b;
+        *a = *b = count - (less && count > 0);
+    }
+    return scatter_nd_infer(g, node, err);
+}
+
 /* Updates (input 2) into the copy of the data. */
 static struct zt_scatter_reduction into_copy(const struct zt_call *call) {
     const struct zt_view *y = &call->out[0];
@@ -183,7 +194,7 @@ static const struct zt_attr_spec with_axis[] = { { "axis", ZT_ATTR_INT }, { 0 } 
 static const struct zt_attr_spec with_reduction[] = { { "reduction", ZT_ATTR_STRING }, { 0 } };
 static const struct zt_attr_spec with_both[] = { { "axis", ZT_ATTR_INT }, { "reduction", ZT_ATTR_STRING }, { 0 } };
 
-#define SCATTER_ROW(id, NAME, SINCE, UNTIL, ATTRS, FAMILY, CUDA)                                                       \
+#define SCATTER_ROW(id, NAME, SINCE, UNTIL, ATTRS, FAMILY, CUDA, BOUND)                                                \
     const struct zt_op zt_op_##id = {                                                                                  \
         .name = NAME,                                                                                                  \
         .domain = "",                                                                                                  \
@@ -194,6 +205,7 @@ static const struct zt_attr_spec with_both[] = { { "axis", ZT_ATTR_INT }, { "red
         .same_type = 1 << 2,                                                                                           \
         .attrs = ATTRS,                                                                                                \
         .infer = FAMILY##_infer,                                                                                       \
+        .bound = BOUND,                                                                                                \
         .grad = FAMILY##_grad,                                                                                         \
         .no_grad_in = 1 << 1,                                                                                          \
         .body = zt_same_opset_form_body,                                                                               \
@@ -201,8 +213,8 @@ static const struct zt_attr_spec with_both[] = { { "axis", ZT_ATTR_INT }, { "red
                     [ZT_CUDA] = ZT_CUDA_AS(CUDA, scatter_supports, FAMILY##_describe) },                               \
     };
 
-SCATTER_ROW(scatter, "Scatter", 9, 0, with_axis, scatter_elements, scatter_elements)
-SCATTER_ROW(scatter_elements_11, "ScatterElements", 11, 15, with_axis, scatter_elements, scatter_elements)
-SCATTER_ROW(scatter_elements, "ScatterElements", 16, 0, with_both, scatter_elements, scatter_elements)
-SCATTER_ROW(scatter_nd_11, "ScatterND", 11, 15, NULL, scatter_nd, scatter_tuples)
-SCATTER_ROW(scatter_nd, "ScatterND", 16, 0, with_reduction, scatter_nd, scatter_tuples)
+SCATTER_ROW(scatter, "Scatter", 9, 0, with_axis, scatter_elements, scatter_elements, NULL)
+SCATTER_ROW(scatter_elements_11, "ScatterElements", 11, 15, with_axis, scatter_elements, scatter_elements, NULL)
+SCATTER_ROW(scatter_elements, "ScatterElements", 16, 0, with_both, scatter_elements, scatter_elements, NULL)
+SCATTER_ROW(scatter_nd_11, "ScatterND", 11, 15, NULL, scatter_nd, scatter_tuples, scatter_nd_bound)
+SCATTER_ROW(scatter_nd, "ScatterND", 16, 0, with_reduction, scatter_nd, scatter_tuples, scatter_nd_bound)

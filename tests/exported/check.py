@@ -55,7 +55,8 @@ def judge_run(done, rows, case):
     """(verdict, error of the losses, of the gradient norms, what the start said)."""
     if done.returncode:
         refusal = next((line for line in done.stderr.splitlines() if line.startswith("ztrain: error:")), done.stderr[-200:])
-        return "told" if done.returncode in (2, 3) else "wrong", None, None, [refusal]
+        warnings = findings(done.stderr, "warning") if " is not finite " in refusal else []
+        return "told" if done.returncode in (2, 3) or warnings else "wrong", None, None, warnings + [refusal]
     warnings, notes = findings(done.stderr, "warning"), findings(done.stderr, "parameters")
     loss = relative([row["loss"] for row in rows], case["losses"])
     norm = relative([row["grad_norm"] for row in rows], case["grad_norms"])

@@ -147,6 +147,18 @@ def halves(rng):
     return model(nodes, base(rng) | {"nothing": np.float32(0), "all": np.array([-1]), "factor": np.float32(0.01)})
 
 
+def placed(rng):
+    """The first features in the places of large ones, as masked_scatter of TorchScript writes it: of 200, as many as there are places."""
+    nodes = BACKBONE + [
+        ("Greater", ["f", "nothing"], ["large"], {}), ("NonZero", ["large"], ["at"], {}), ("Transpose", ["at"], ["places"], {}),
+        ("Shape", ["places"], ["size"], {}), ("Gather", ["size", "zero"], ["number"], {}), ("Reshape", ["f", "all"], ["list"], {}),
+        ("Slice", ["list", "zero", "most"], ["source"], {}), ("Slice", ["source", "zero", "number"], ["first"], {}),
+        ("ScatterND", ["f", "places", "first"], ["put"], {}), ("ReduceSumSquare", ["put"], ["sum"], {"keepdims": 0}),
+        ("Mul", ["sum", "factor"], ["mean"], {})] + TO_ROW
+    return model(nodes, base(rng) | {"nothing": np.float32(0.1), "all": np.array([-1]), "zero": np.array([0]), "most": np.array([200]),
+                                     "factor": np.float32(0.01)})
+
+
 def wide(rng):
     """Chosen rows through LayerNormalization and two products of a size that the CPU's fast kernels take."""
     nodes = BACKBONE + [
@@ -320,6 +332,7 @@ def main():
         check(ztrain, "cut", cut(rng), folder)
         check(ztrain, "halves", halves(rng), folder)
         check(ztrain, "wide", wide(rng), folder)
+        check(ztrain, "placed", placed(rng), folder)
         check_dropout(ztrain, folder)
         check_apart(ztrain, folder)
         if "--sanitized" not in sys.argv:
