@@ -157,6 +157,11 @@ bool zt_trainable_is_adapted(const struct zt_graph *g, const struct zt_value *v)
  * zt_pass_find_sources(). */
 bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_value *v);
 
+/* Nodes of dynamo's file that read a parameter outside of its module, which a node of the same operator reads inside,
+ * too: the same layers in torch.no_grad() (unscoped.c). After zt_pass_find_sources(). Returns the count; names are
+ * those of the nodes, in the graph's arena. */
+int zt_trainable_read_again(const struct zt_onnx *model, const char ***names);
+
 /* Whether zeros are spread in a matrix as a product with a mask leaves them: 2 % or more of it, not whole rows or
  * columns. */
 bool zt_trainable_is_masked(const struct zt_value *v);
