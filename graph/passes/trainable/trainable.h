@@ -174,7 +174,7 @@ bool zt_trainable_is_decimals(const struct zt_value *v);
 /* The reason why a trainable initializer may be no parameter; NULL: no doubt. Its contents (above), and where the file
  * does not list parameters: zeros added to the output or concatenated with parameters, numbers that scale an input, one
  * number that is no part of a layer, what the exporter computed. From every writer: a weight beside LoRA's product,
- * frequencies of sines and cosines. `model` identifies the exporter; NULL: unknown. */
+ * frequencies of sines and cosines, an attention's scale. `model` identifies the exporter; NULL: unknown. */
 const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *v, const struct zt_onnx *model);
 
 #endif
