@@ -29,6 +29,7 @@
     ROW(conv_bias)                                                                                                     \
     ROW(gemm)                                                                                                          \
     ROW(einsum)                                                                                                        \
+    ROW(einsum_axes)                                                                                                   \
     ROW(sinc)                                                                                                          \
     ROW(slices)
 /* Patterns of the training graph. conv_relu_pool and conv_relu_pool_grad match nodes of conv_relu, pool_relu_grad and

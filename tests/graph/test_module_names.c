@@ -102,6 +102,30 @@ START_TEST(a_parameter_that_is_read_inside_of_its_module_too_trains) {
 }
 END_TEST
 
+/* The number of nodes that read again what another node reads inside of its module, where the second node of three is
+ * of this operator. */
+static int reads_again(const char *op, const char *namespace, const char *signature) {
+    const struct read reads[] = { { "a", "Gemm", ": Net/net: Sequential/net.0: Linear/linear", "net.0.weight", NULL,
+                                    1 },
+                                  { "b", op, namespace, "net.0.weight", NULL, 1 },
+                                  { "c", "Gemm", ": Net/head: Linear/linear", "head.weight", NULL, 1 } };
+    struct zt_onnx model = make(signature, reads, 3);
+    const char **names;
+    const int count = zt_trainable_read_again(&model, &names);
+    ck_assert(!count || strcmp(names[0], "b") == 0);
+    zt_graph_destroy(model.graph);
+    return count;
+}
+
+START_TEST(layers_that_are_called_again_without_gradients_are_found) {
+    static const char block[] = ": Net/linear_1: aten.linear", signature[] = "x: USER_INPUT\n";
+    ck_assert_int_eq(reads_again("Gemm", block, signature), 1);
+    ck_assert_int_eq(reads_again("Gather", block, signature), 0); /* a table that is the head's weight */
+    ck_assert_int_eq(reads_again("Gemm", ": Net/net: Sequential/net.0: Linear/linear_1", signature), 0);
+    ck_assert_int_eq(reads_again("Gemm", block, NULL), 0);
+}
+END_TEST
+
 /* ---- traced calls ---- */
 
 /* The node of a file with its traced call, which makes the value of the same name from `a` and `b` (NULL: none). */
@@ -171,6 +195,7 @@ int main(void) {
     tcase_add_test(cases, a_parameter_read_outside_of_its_module_is_that_of_a_block_without_gradients);
     tcase_add_test(cases, a_module_that_reads_weights_of_a_child_itself_has_no_such_block);
     tcase_add_test(cases, a_parameter_that_is_read_inside_of_its_module_too_trains);
+    tcase_add_test(cases, layers_that_are_called_again_without_gradients_are_found);
     tcase_add_test(cases, a_parameter_that_no_traced_call_reads_is_not_missing);
     tcase_add_test(cases, a_sum_that_is_gone_before_a_root_or_a_quotient_is_found);
     return run_cases("module_names", cases);

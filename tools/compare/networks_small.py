@@ -467,6 +467,45 @@ class Frozen(nn.Module):
         return self.head(torch.tanh(self.fc(h)))
 
 
+class Bootstrap(nn.Module):
+    """Values of a state against the best of the next one, from the same network, in a block without gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(8, 12), nn.Tanh(), nn.Linear(12, 3))
+
+    def aim(self, after):
+        with torch.no_grad():
+            return self.net(after)
+
+    def forward(self, x, after):
+        return F.mse_loss(self.net(x).amax(1), 0.9 * self.aim(after).amax(1))
+
+
+class BootstrapDetached(Bootstrap):
+    """The same, with detach()."""
+
+    def aim(self, after):
+        return self.net(after).detach()
+
+
+class AttentionScale(nn.Module):
+    """PatchTST's attention: its scale is a parameter that does not train, and scores go on to the next layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.ModuleList(nn.Linear(8, 8) for _ in "qkv") for _ in range(2))
+        self.scale = nn.ParameterList(nn.Parameter(torch.tensor(8 ** -0.5), requires_grad=False) for _ in range(2))
+        self.head = nn.Linear(8, 6)
+
+    def forward(self, x):
+        before = 0
+        for (q, k, v), scale in zip(self.layers, self.scale):
+            before = torch.matmul(q(x), k(x).transpose(1, 2)) * scale + before
+            x = x + torch.matmul(F.softmax(before, dim=-1), v(x))
+        return self.head(x.mean(1))
+
+
 def small(name, kind, *inputs, fresh=False, ways=None, freeze=None):
     def make():
         return kind(), tuple(f() for f in inputs)
@@ -512,3 +551,6 @@ small("padded_bags", PaddedBags, lambda: tokens(5, 20), lambda: rows(5), ways=("
 small("padding", Padding, lambda: tokens(5, 20))
 small("offset_bags", OffsetBags, lambda: tokens(5, 20))
 small("frozen", Frozen, lambda: rows(5, 8), ways=("dynamo", "dynamo-train"), freeze=["backbone.*"])
+small("bootstrap", Bootstrap, lambda: rows(8), lambda: rows(8), ways=("dynamo", "dynamo-train"))
+small("bootstrap_detached", BootstrapDetached, lambda: rows(8), lambda: rows(8), ways=("dynamo", "dynamo-train"))
+small("attention_scale", AttentionScale, lambda: rows(5, 8), ways=("dynamo", "dynamo-train"), freeze=["scale.*"])

@@ -4,6 +4,7 @@
 #include "graph/passes/trainable/constants.h"
 #include "graph/passes/trainable/trainable.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- zeros behind the last product ---- */
@@ -88,6 +89,38 @@ static bool is_frequencies(const struct zt_graph *g, const struct zt_value *v) {
         value = n->out[0];
     }
     return zt_graph_users(g, value, NULL) == 2 && is_read_by(g, value, "Sin") && is_read_by(g, value, "Cos");
+}
+
+/* ---- the scale of an attention ---- */
+
+/* Whether a softmax reads the value, with a product before it, a mask or the scores of the layer before added, and
+ * `products` matrix products on the way. */
+static bool leads_to_softmax(const struct zt_graph *g, int value, int products) {
+    enum { NODES = 4 };
+    static const char *const between[] = { "Add", "Where", "Reshape", "Transpose", "Cast", "MatMul", NULL };
+    int reader = -1;
+    for (int steps = 0; steps < NODES && !is_read_by(g, value, "Softmax"); steps++) {
+        if (zt_graph_users(g, value, &reader) != 1 || !zt_node_is_any(g->nodes[reader], between))
+            return false;
+        products -= zt_node_is(g->nodes[reader], "MatMul");
+        value = g->nodes[reader]->out[0];
+    }
+    return products == 0 && is_read_by(g, value, "Softmax");
+}
+
+/* One over the square root of a whole number, in the scores of an attention or their queries: a number that starts
+ * there is kept as a parameter of requires_grad=False more often than it is learned. */
+static bool is_attention_scale(const struct zt_graph *g, const struct zt_value *v) {
+    enum { SIZE = 4096 }; /* of a head; where numbers are small, every float is near such a root */
+    int reader = -1;
+    if (zt_shape_count(&v->shape) != 1 || zt_graph_users(g, v->id, &reader) != 1 ||
+        !zt_node_is(g->nodes[reader], "Mul"))
+        return false;
+    const struct zt_node *n = g->nodes[reader];
+    const double scale = zt_constant_at(v, 0), size = round(1 / (scale * scale));
+    const bool scores = zt_node_is(producer_of(g, n->in[n->in[0] == v->id]), "MatMul");
+    return scale > 0 && size > 1 && size <= SIZE && (float)scale == (float)(1 / sqrt(size)) &&
+           leads_to_softmax(g, n->out[0], !scores);
 }
 
 /* ---- names ---- */
@@ -189,6 +222,8 @@ const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *
         return "beside a product of low rank, as LoRA has it";
     if (is_frequencies(g, v))
         return "frequencies of sines and cosines";
+    if (is_attention_scale(g, v))
+        return "an attention's scale of 1 / sqrt(n)";
     if (writer == ZT_WRITER_DYNAMO && zt_trainable_is_unscoped(model, v))
         return "read outside of its module, as in torch.no_grad()";
     const char *table = zt_trainable_table(v, writer == ZT_WRITER_DYNAMO);

@@ -159,6 +159,11 @@ bool zt_trainable_is_adapted(const struct zt_graph *g, const struct zt_value *v)
  * zt_pass_find_sources(). */
 bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_value *v);
 
+/* Nodes of dynamo's file that read a parameter outside of its module, which a node of the same operator reads inside,
+ * too: the same layers in torch.no_grad() (unscoped.c). After zt_pass_find_sources(). Returns the count; names are
+ * those of the nodes, in the graph's arena. */
+int zt_trainable_read_again(const struct zt_onnx *model, const char ***names);
+
 /* Whether zeros are spread in a matrix as a product with a mask leaves them: 2 % or more of it, not whole rows or
  * columns. */
 bool zt_trainable_is_masked(const struct zt_value *v);
@@ -171,7 +176,7 @@ bool zt_trainable_is_decimals(const struct zt_value *v);
 /* The reason why a trainable initializer may be no parameter; NULL: no doubt. Its contents (above), and where the file
  * does not list parameters: zeros added to the output or concatenated with parameters, numbers that scale an input, one
  * number that is no part of a layer, what the exporter computed. From every writer: a weight beside LoRA's product,
- * frequencies of sines and cosines. `model` identifies the exporter; NULL: unknown. */
+ * frequencies of sines and cosines, an attention's scale. `model` identifies the exporter; NULL: unknown. */
 const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *v, const struct zt_onnx *model);
 
 #endif

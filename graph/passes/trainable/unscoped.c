@@ -10,7 +10,10 @@
  * backbone.0.weight inside                ": Net/linear: aten.linear.default" backbone.0.weight
  *
  * A module that reads the weights of a child itself, F.linear(x, self.qkv.weight), looks the same, so that one weight
- * must be of a module further down. PyTorch's own modules read weights so, and have no such block. */
+ * must be of a module further down. PyTorch's own modules read weights so, and have no such block.
+ *
+ * A network that meets its own predictions, as those of the next state in Q-learning, reads a parameter in both ways
+ * with nodes of one operator. */
 #include "graph/passes/trainable/trainable.h"
 
 #include "base/text.h"
@@ -97,4 +100,33 @@ bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_value
         reader = g->nodes[i];
     }
     return most > 1 || (most && has_deeper(g, reader));
+}
+
+/* Whether a node of the same operator reads the parameter inside of its module. */
+static bool is_read_inside(const struct zt_graph *g, const struct zt_node *like, int parameter) {
+    for (int i = 0; i < g->node_count; i++) {
+        const struct zt_node *n = g->nodes[i];
+        if (strcmp(n->op_type, like->op_type) != 0 || !n->torch_namespace || reaches(g, n, parameter))
+            continue;
+        for (int k = 0; k < n->in_count; k++)
+            if (n->in[k] == parameter)
+                return true;
+    }
+    return false;
+}
+
+int zt_trainable_read_again(const struct zt_onnx *model, const char ***names) {
+    struct zt_graph *g = model->graph;
+    int count = 0;
+    *names = ZT_NEW_N(g->arena, const char *, g->node_count + 1);
+    for (int i = 0; i < g->node_count && model->torch_signature; i++) {
+        const struct zt_node *n = g->nodes[i];
+        const int levels = reaches(g, n, -1);
+        bool again = false;
+        for (int k = 0; k < n->in_count && (levels > 1 || (levels && has_deeper(g, n))); k++)
+            again |= n->in[k] >= 0 && reaches(g, n, n->in[k]) && is_read_inside(g, n, n->in[k]);
+        if (again)
+            (*names)[count++] = n->name;
+    }
+    return count;
 }

@@ -441,6 +441,20 @@ static void find_removed_sums(struct findings *f) {
              listed(f, &names));
 }
 
+/* Finds layers that are called again in a block without gradients. */
+static void find_read_again(struct findings *f) {
+    const char **nodes;
+    struct names names = { 0 };
+    const int count = zt_trainable_read_again(f->job->model, &nodes);
+    for (int i = 0; i < count; i++)
+        zt_vec_push(&names, nodes[i]);
+    if (names.count)
+        find(f, true,
+             "%s: read parameters outside of their modules, as in torch.no_grad(), which the exporter drops; gradients "
+             "flow through them; detach() of the block's result, exported with optimize=False, stops them",
+             listed(f, &names));
+}
+
 /* Finds where gradients stop, and where they should. */
 static void find_detached(struct findings *f) {
     const char **lost;
@@ -524,6 +538,7 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
     find_renormed(&f);
     find_removed_sums(&f);
     find_detached(&f);
+    find_read_again(&f);
     find_undone(&f);
     find_moved(&f);
     find_overlaps(&f);
