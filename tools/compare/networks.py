@@ -12,4 +12,5 @@ import networks_timm  # noqa: F401
 import networks_torchvision  # noqa: F401
 import networks_transformers  # noqa: F401
 import networks_transformers_kinds  # noqa: F401
+import networks_transformers_more  # noqa: F401
 from networks_base import BATCH, NETWORKS, SMALL  # noqa: F401
