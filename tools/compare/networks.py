@@ -1,5 +1,6 @@
 """Networks that tools/zoo exports: small ones, one for each thing that an exporter does to parameters, real ones of
 torchvision, timm, transformers, diffusers and others, and hand-written ones, small in size, with random weights."""
+import networks_fields  # noqa: F401
 import networks_libraries  # noqa: F401
 import networks_lucidrains  # noqa: F401
 import networks_modules  # noqa: F401

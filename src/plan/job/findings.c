@@ -451,7 +451,7 @@ static void find_read_again(struct findings *f) {
     if (names.count)
         find(f, true,
              "%s: read parameters outside of their modules, as in torch.no_grad(), which the exporter drops; gradients "
-             "flow through them; detach() of the block's result, exported with optimize=False, stops them",
+             "flow through them; detach() in place of the block, exported with optimize=False, stops them",
              listed(f, &names));
 }
 
