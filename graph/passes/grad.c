@@ -7,12 +7,16 @@ struct zt_grad {
     struct zt_graph *g;
     const struct zt_op_table *table;
     struct zt_err *err;
-    bool failed;
+    bool failed, central;
     int node;    /* forward node whose rule runs; -1 between rules */
     int values;  /* values of the forward graph: only they have gradients */
     bool *leads; /* by value: something wanted lies behind it */
     int *sum;    /* by value: sum of the contributions so far; -1: none */
 };
+
+bool zt_grad_is_central(const struct zt_grad *b) {
+    return b->central;
+}
 
 struct zt_graph *zt_grad_graph(struct zt_grad *b) {
     return b->g;
@@ -183,7 +187,9 @@ static bool run_rule(struct zt_grad *b, int node) {
 
 bool zt_grad_build(struct zt_graph *g, const struct zt_op_table *table, const struct zt_grad_request *r, int *grads,
                    struct zt_err *err) {
-    struct zt_grad b = { .g = g, .table = table, .err = err, .node = -1, .values = g->value_count };
+    struct zt_grad b = {
+        .g = g, .table = table, .err = err, .central = r->central, .node = -1, .values = g->value_count
+    };
     size_t n = (size_t)b.values + 1;
     b.leads = zt_calloc(n, sizeof *b.leads);
     b.sum = zt_malloc(n * sizeof *b.sum);

@@ -27,6 +27,7 @@ struct zt_grad_request {
     int from_count;
     const int *wanted; /* values whose gradients are requested */
     int wanted_count;
+    bool central; /* at a kink the mean of both sides, as a central difference gives it; else what PyTorch gives */
 };
 
 /* Appends the backward nodes (phase ZT_BACKWARD). grads[i] becomes the gradient of wanted[i]; -1: no differentiable
@@ -36,6 +37,8 @@ bool zt_grad_build(struct zt_graph *g, const struct zt_op_table *table, const st
 
 /* ---- for gradient rules ---- */
 
+/* Whether the request is central. */
+bool zt_grad_is_central(const struct zt_grad *b);
 /* The graph that receives the backward nodes. */
 struct zt_graph *zt_grad_graph(struct zt_grad *b);
 /* Gradient of output `out` of `node`; -1: no path to the loss (a zero gradient). At least one output has a gradient. */

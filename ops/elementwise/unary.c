@@ -4,6 +4,7 @@
 #include "ops/kernel/element_blocks.h"
 
 #include <math.h>
+#include <string.h>
 
 static void parameters(const struct zt_node *node, const struct zt_unary_rule *rule, double p[2]) {
     const struct zt_attr_spec *spec = node->op->attrs;
@@ -61,12 +62,25 @@ bool zt_unary_grad_run(const struct zt_call *call, const struct zt_unary_rule *r
     return true;
 }
 
+#define AT_ZERO "at_zero"
+
+static bool has_kink(const struct zt_op *op) {
+    const struct zt_attr_spec *a = op->attrs;
+    while (a && a->name && strcmp(a->name, AT_ZERO) != 0)
+        a++;
+    return a && a->name;
+}
+
 bool zt_unary_grad(struct zt_grad *b, int node, const char *op_type, enum zt_saved saved) {
     int dy = zt_grad_out(b, node, 0); /* first, as it may add nodes, which invalidates pointers to them */
     const struct zt_node *n = zt_grad_graph(b)->nodes[node];
     int in[2] = { dy, saved == ZT_SAVE_X ? n->in[0] : n->out[0] };
+    const bool below = has_kink(n->op) && !zt_grad_is_central(b);
     int dx;
-    zt_emit_node(b, &(struct zt_emission){ op_type, "ztrain", in, 2, n }, &dx, 1);
+    if (!zt_emit_node(b, &(struct zt_emission){ op_type, "ztrain", in, 2, n }, &dx, 1))
+        return true;
+    if (below)
+        zt_node_set_float(zt_grad_graph(b), zt_grad_graph(b)->values[dx]->producer, AT_ZERO, 0);
     zt_grad_give(b, node, 0, dx);
     return true;
 }
@@ -96,9 +110,9 @@ static void neg_int(int64_t n, bool is_unsigned, const int64_t *x, int64_t *y) {
         y[i] = (int64_t)(0 - (uint64_t)x[i]);
 }
 
-/* A derivative that differs on the two sides of 0: at 0 it is their mean, as a central difference gives it. */
-static double at_kink(double x, double above, double below) {
-    return x > 0 ? above : x < 0 ? below : (above + below) / 2;
+/* A derivative that differs on the two sides of 0; w: the part of `above` in that at 0. */
+static double at_kink(double x, double above, double below, double w) {
+    return x > 0 ? above : x < 0 ? below : w * above + (1 - w) * below;
 }
 
 static double clamp01(double x) {
@@ -130,8 +144,8 @@ static void relu_int(int64_t n, bool is_unsigned, const int64_t *x, int64_t *y) 
         y[i] = is_unsigned || x[i] > 0 ? x[i] : 0;
 }
 
-/* In ONNX function bodies: w is 1 above a kink at 0, 0 below it, and a half on it. */
-#define KINK "w = 0.5 + 0.5 * Sign(v);"
+/* In ONNX function bodies: w is 1 above a kink at 0, 0 below it, and `at` on it, a number. */
+#define KINK(at) "w = 0.5 + 0.5 * Sign(v) + (" at " - 0.5) * (1 - Abs(Sign(v)));"
 
 /* ---- rows NAME and NAMEGrad ---- */
 

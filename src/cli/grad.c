@@ -149,9 +149,8 @@ static void list_wanted(struct product *p) {
 static bool differentiate(struct product *p, struct zt_err *err) {
     struct zt_graph *g = p->arrays.graph;
     int forward = g->node_count, problems = err->count;
-    if (!zt_grad_build(g, &zt_ops,
-                       &(struct zt_grad_request){ p->from.at, p->from.count, p->wanted.at, p->wanted.count }, p->grads,
-                       err))
+    const struct zt_grad_request request = { p->from.at, p->from.count, p->wanted.at, p->wanted.count, true };
+    if (!zt_grad_build(g, &zt_ops, &request, p->grads, err))
         return zt_err_within(err, problems, "%s", p->arrays.options->model);
     return zt_arrays_run(&p->arrays, forward, err);
 }

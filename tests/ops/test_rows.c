@@ -188,14 +188,26 @@ START_TEST(a_nan_flows_through_a_max_pool_and_takes_the_gradient) {
 }
 END_TEST
 
-START_TEST(a_prelu_has_the_slope_of_its_negative_side_at_zero) { /* torch.nn.PReLU's backward */
-    static const float x[4] = { -2, 0, 0, 3 }, want[4] = { 0.25F, 0.25F, 0.25F, 1 };
-    struct run r = make((struct zt_case){ "PRelu", "float[4] float(0.25)" });
-    memcpy(input(&r, 0), x, sizeof x);
-    const int gradient = differentiate(&r);
-    ck_assert_msg(execute(&r, NULL, 1), "%s", r.err.text[0]);
-    ck_assert_mem_eq(r.made.graph->values[gradient]->data, want, sizeof want);
-    finish(&r);
+/* Torch's backward functions take the side below at 0; a central difference gives the mean. */
+START_TEST(functions_with_a_kink_at_zero_have_the_slope_below_it_there) {
+    static const float x[4] = { -1, 0, 0, 3 };
+    static const struct {
+        struct zt_case of;
+        float below; /* at 0 */
+    } of[] = { { { "PRelu", "float[4] float(0.25)" }, 0.25F },
+               { { "LeakyRelu", "float[4]", .attrs = "alpha=0.125" }, 0.125F },
+               { { "Elu", "float[4]", .attrs = "alpha=0.5" }, 0.5F } };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        struct run r = make(of[i].of);
+        memcpy(input(&r, 0), x, sizeof x);
+        const int gradient = differentiate(&r);
+        ck_assert_msg(execute(&r, NULL, 1), "%s", r.err.text[0]);
+        const float *dx = r.made.graph->values[gradient]->data;
+        ck_assert_float_eq(dx[1], of[i].below);
+        ck_assert_float_eq(dx[2], of[i].below);
+        ck_assert_float_eq(dx[3], 1);
+        finish(&r);
+    }
 }
 END_TEST
 
@@ -510,7 +522,7 @@ int main(void) {
     tcase_add_test(t, a_stretch_and_its_way_back_name_the_same_pairs);
     tcase_add_test(t, a_max_pool_gives_its_gradient_to_the_first_of_equal_maxima);
     tcase_add_test(t, a_nan_flows_through_a_max_pool_and_takes_the_gradient);
-    tcase_add_test(t, a_prelu_has_the_slope_of_its_negative_side_at_zero);
+    tcase_add_test(t, functions_with_a_kink_at_zero_have_the_slope_below_it_there);
     tcase_add_test(t, batch_norm_trains_with_population_variance_whatever_it_was_exported_as);
     tcase_add_test(t, frozen_and_evaluated_batch_norm_uses_the_running_statistics);
     tcase_add_test(t, dropout_depends_on_the_sample_and_the_step_not_on_where_the_row_stands);
