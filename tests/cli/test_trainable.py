@@ -232,9 +232,9 @@ class Frequencies(test_jobs.Job):
 class Untranslated(test_jobs.Job):
     def test_an_operator_of_tensorflow_is_told_as_what_it_is(self):
         for producer in ["tf2onnx", "another"]:
-            self.write("m.onnx", model([node("MatMul", ["x", "w"], ["h"]), node("Erfc", ["h"], ["scores"])], [value_info("x", ["n", 2])],
+            self.write("m.onnx", model([node("MatMul", ["x", "w"], ["h"]), node("Betainc", ["h"], ["scores"])], [value_info("x", ["n", 2])],
                                        [value_info("scores", ["n", 3])], [tensor([2, 3], W, FLOAT, "w")], producer=producer))
-            said = self.train(code=3, says=["operator ai.onnx.Erfc is not supported"])
+            said = self.train(code=3, says=["operator ai.onnx.Betainc is not supported"])
             self.assertEqual("tf2onnx leaves operators of TensorFlow" in said, producer == "tf2onnx")
 
 
