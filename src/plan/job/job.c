@@ -32,9 +32,7 @@
 static void hint_translation(const struct zt_job *job, const struct zt_graph *g, struct zt_err *err) {
     for (int n = 0; n < g->node_count && zt_trainable_is_tensorflow(job->model); n++)
         if (!g->nodes[n]->dead && !g->nodes[n]->op && !g->nodes[n]->domain[0]) {
-            zt_hint(err,
-                    "tf2onnx leaves operators of TensorFlow that it cannot translate; exact GELU (Erfc) has a "
-                    "translation with approximate=True");
+            zt_hint(err, "tf2onnx leaves operators of TensorFlow that it cannot translate: use others in the network");
             return;
         }
 }
