@@ -135,7 +135,7 @@ static void gather_columns(void *arg, int64_t place) {
     const int64_t kernel = w->kernel_elems;
     for (int64_t tap = 0; tap < kernel; tap++) {
         const int64_t pixel = pixel_of(w, place % w->out_elems, tap);
-        const float *from = job->x + place / w->out_elems * p->sample + pixel * p->pixel;
+        const float *from = job->x + place / w->out_elems * p->sample + zt_max_int(pixel, 0) * p->pixel;
         float *to = job->columns + place * job->i->row + tap;
         for (int64_t g = 0; g < p->groups; g++, from += p->group, to += p->vector * kernel)
             for (int64_t c = 0; c < width_of(p, g); c++)
@@ -158,8 +158,10 @@ static void scatter_columns(void *arg, int64_t sample) {
         for (int64_t tap = 0; tap < kernel; tap++) {
             const int64_t pixel = pixel_of(w, window, tap);
             const float *from = job->columns + (sample * w->out_elems + window) * job->i->row + tap;
+            if (pixel < 0)
+                continue;
             float *to = x + pixel * p->pixel;
-            for (int64_t g = 0; g < p->groups && pixel >= 0; g++, to += p->group, from += p->vector * kernel)
+            for (int64_t g = 0; g < p->groups; g++, to += p->group, from += p->vector * kernel)
                 for (int64_t c = 0; c < width_of(p, g); c++)
                     to[c] += from[c * kernel];
         }

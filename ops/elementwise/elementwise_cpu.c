@@ -177,11 +177,10 @@ static void plan_broadcast(struct zt_walk *walk, const struct zt_shape *y, const
     zt_walk_merge(walk);
 }
 
-/* Over the elements of a layout that all inputs but single numbers have. */
-static void plan_flat(struct zt_walk *walk, int64_t elements, const struct zt_value *a, const struct zt_value *b) {
+/* Over the elements of a layout that all inputs but single numbers, which have another shape than the result, have. */
+static void plan_flat(struct zt_walk *walk, int64_t elements, const bool is_number[2]) {
     const struct zt_shape all = { .rank = 1, .dim = { elements } }, one = { .rank = 1, .dim = { 1 } };
-    plan_broadcast(walk, &all, zt_shape_count(&a->shape) == 1 ? &one : &all,
-                   zt_shape_count(&b->shape) == 1 ? &one : &all);
+    plan_broadcast(walk, &all, is_number[0] ? &one : &all, is_number[1] ? &one : &all);
 }
 
 static const unsigned reordered = 1u << ZT_FLOAT | 1u << ZT_BFLOAT16; /* types that Reorder nodes take */
@@ -285,7 +284,8 @@ bool zt_elementwise_prepare(struct zt_prepare *p, struct zt_err *err) {
         const struct zt_value *a = i ? out : zt_in(p->graph, p->node, 0),
                               *b = zt_in(p->graph, p->node, plan->folding ? i + 1 : inputs - 1);
         if (shared)
-            plan_flat(&plan->walk[i], plan->elements, a, b);
+            plan_flat(&plan->walk[i], plan->elements,
+                      (bool[2]){ !zt_shape_equal(&a->shape, y), !zt_shape_equal(&b->shape, y) });
         else
             plan_broadcast(&plan->walk[i], y, &a->shape, &b->shape);
     }

@@ -19,7 +19,7 @@ struct choice {
     struct zt_walk walk; /* condition, yes, no */
     int64_t elements;
     int64_t period, repeated; /* 0, or elements of the condition, which outer axes share, and of whole ones in mask */
-    uint8_t mask[2 * PERIOD];
+    uint8_t mask[PERIOD];
 };
 
 bool zt_where_cpu_supports(const struct zt_graph *g, int node) {

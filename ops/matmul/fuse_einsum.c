@@ -10,8 +10,8 @@
  * einsum_axes: the axes that all three tensors of a contraction of two have become the first ones of a tensor whose
  * last axis is one of them, where its columns would not be adjacent as the result of a matrix product,
  *
- *     bikc,bjkc->bijc  ->  bcik = Transpose(bikc)     bcjk = Transpose(bjkc)     bcij = bcik,bcjk     bijc =
- * Transpose(bcij)
+ *     bikc,bjkc->bijc  ->  bcik = Transpose(bikc)     bcjk = Transpose(bjkc)
+ *                          bcij = bcik,bcjk           bijc = Transpose(bcij)
  *
  * Operands too, which are results in the gradient. zt_einsum_cpu takes no other.
  */

@@ -58,8 +58,8 @@ static size_t shift_of(const struct machine *m, int value) {
 /* Whether the back end's kernels meet the tensor in other layouts: it has channels and places. On the host no node
  * turns other types than floats from one layout to another. */
 static bool can_lie(const struct zt_value *v, const struct options *o) {
-    return v->producer < 0 && v->shape.rank >= 3 && v->shape.rank <= 5 && v->shape.dim[1] > 1 &&
-           zt_dims(&v->shape, 2, v->shape.rank) > 1 &&
+    const bool is_single = v->shape.dim[1] == 1 || zt_dims(&v->shape, 2, v->shape.rank) == 1;
+    return v->producer < 0 && v->shape.rank >= 3 && v->shape.rank <= 5 && (o->blocked || !is_single) &&
            (o->device->module || (v->dtype == ZT_FLOAT && v->shape.dim[0] > 0));
 }
 
@@ -215,6 +215,25 @@ static struct zt_view view(const struct machine *m, int value) {
     return (struct zt_view){ .dtype = v->dtype, .shape = v->shape, .data = m->buffer[value], .layout = v->layout };
 }
 
+/* Whether what fills the last block of channels of a blocked tensor is zero, as kernels expect; or NaN, which a weight
+ * of zero leaves of one. Of other types than floats nothing is expected. */
+static bool has_zero_padding(const struct zt_view *v) {
+    const int64_t channels = v->shape.rank > 1 ? v->shape.dim[1] : 0, places = zt_dims(&v->shape, 2, v->shape.rank);
+    int block;
+    if (zt_layout_order(v->layout, &block) != ZT_ORDER_BLOCKED || channels % block == 0 ||
+        !zt_dtype_in(v->dtype, ZT_ANY_FLOAT))
+        return true;
+    const int64_t blocks = channels / block + 1;
+    for (int64_t i = 0; i < v->shape.dim[0] * places; i++)
+        for (int64_t c = channels % block; c < block; c++) {
+            const int64_t at = ((i / places * blocks + blocks - 1) * places + i % places) * block + c;
+            const double number = zt_load_double(v->dtype, v->data, at);
+            if (number != 0 && !isnan(number))
+                return false;
+        }
+    return true;
+}
+
 static bool run_node(const struct machine *m, int n, bool accumulate, struct zt_err *err) {
     const struct zt_node *node = m->g->nodes[n];
     struct zt_view in[CASE_INPUTS], out[CASE_OUTPUTS];
@@ -236,7 +255,12 @@ static bool run_node(const struct machine *m, int n, bool accumulate, struct zt_
                             .accumulate = accumulate,
                             .random = &no_random,
                             .device = m->device };
-    return node->op->kernel[node->backend].run(&call, err);
+    if (!node->op->kernel[node->backend].run(&call, err))
+        return false;
+    for (int i = 0; !m->device->module && i < node->out_count; i++)
+        if (out[i].data && !has_zero_padding(&out[i]))
+            return zt_node_fail(m->g, n, err, "the channels that fill the last block of output %d are not zero", i);
+    return true;
 }
 
 bool machine_run_node(const struct machine *m, int n, struct zt_err *err) {

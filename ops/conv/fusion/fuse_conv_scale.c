@@ -11,7 +11,7 @@
  * patterns. */
 enum { MOST_WEIGHTS = 4 };
 
-/* value * scale, with `axis` channels of the scale in front of as many ones as the value has further axes. */
+/* value * scale, a number for each element of the value's first axis. */
 static int scaled(struct zt_match *m, const struct zt_op_table *table, int value, int scale, struct zt_err *err) {
     struct zt_shape shape = { .rank = m->g->values[value]->shape.rank };
     shape.dim[0] = zt_shape_count(&m->g->values[scale]->shape);

@@ -181,6 +181,7 @@ const struct zt_case zt_cases_elementwise_binary[] = {
     { "Mul", "float[2,20,5,7] float[]", .grad = 3 },
     { "Add", "float[2,20,5,7] float[1]", .grad = 3 },
     { "Add", "float[1,1,1,1] float[2,32,5,7]", .grad = 3 },
+    { "Add", "float[1,1,1,1] float[1,1,1,1]", .grad = 3 }, /* both blocked, of one element */
     { "PRelu", "float[2,24,5,7] float[24,1,1]", .grad = 3 },
     { "Max", "float[2,24,5,7] float[24,1,1]", .grad = 3 },
     { "Mul", "bfloat16[3,1111] bfloat16[3,1]" },
