@@ -51,6 +51,8 @@ enum zt_op_flags {
                                next smaller length gives some of them the same size (Split); needs `bound` */
     ZT_OP_TRAINS_OTHERWISE = 1 << 20, /* the training form computes something else than the op (BatchNormalization,
                                          Dropout); that of other ops only keeps what their gradient reads */
+    ZT_OP_JOINS = 1 << 21, /* may join what a node of shares shared out: `bound`, which follows `infer` where sizes are
+                              bounds, says how long all parts together are (Concat) */
 };
 
 /* Options of training and evaluation forms. */
@@ -75,8 +77,9 @@ struct zt_op {
      * fails if `data` is NULL. */
     bool (*infer)(struct zt_graph *g, int node, struct zt_err *err);
     /* Rows whose output shapes depend on the contents of inputs: sets the largest shapes that there can be, from the
-     * inputs' shapes alone; `less`: with one element less along the axis that varies, where there is one
-     * (graph/passes/data_sizes.h). NULL: shapes depend on shapes and constants. */
+     * inputs' shapes and the contents that are known; `less`: with one element less along the axis that varies, where
+     * there is one. Also called where the contents are known (ZT_OP_SHARES, ZT_OP_JOINS; graph/passes/data_sizes.h).
+     * NULL: shapes depend on shapes and constants. */
     bool (*bound)(struct zt_graph *g, int node, bool less, struct zt_err *err);
     /* Emits nodes that compute the gradients of the inputs for which zt_grad_wanted() is true, and passes them to
      * zt_grad_give(). NULL: not differentiable (integers, comparisons, shapes); gradients stop here. */

@@ -10,7 +10,8 @@
  * the op's row) and with one less. A value has a fixed shape where both give it the same. Contents that are known in
  * both and differ (the size itself, read by Shape) vary too. So does every part of a Split into equal parts of an axis
  * that varies, also where one less takes nothing from that part: where a node of shares (ZT_OP_SHARES) reads what
- * varies and gives the same, the trial with less takes what its `bound` says. */
+ * varies and gives the same, the trial with less takes what its `bound` says. Parts whose sizes the step computes may
+ * each be the whole axis; a Concat of what was made of all of them (ZT_OP_JOINS) is as long as the axis. */
 #ifndef ZT_GRAPH_PASSES_DATA_SIZES_H
 #define ZT_GRAPH_PASSES_DATA_SIZES_H
 

@@ -150,6 +150,12 @@ static bool settle_varying(struct inference *f, int n, struct zt_err *err) {
     return good;
 }
 
+/* A node that joins what a node of shares has made of an axis: no longer than the axis. */
+static bool settle_joined(struct inference *f, int n, struct zt_err *err) {
+    const struct zt_node *node = f->g->nodes[n];
+    return !f->trial || !node->op || !(node->op->flags & ZT_OP_JOINS) || node->op->bound(f->g, n, f->most != NULL, err);
+}
+
 /* Contents behind a number of iterations that depends on data do not follow from the trial with one less, also where
  * the largest number gives the same. Nested values have no counterparts there. */
 static void forget_contents(const struct inference *f, int n) {
@@ -220,7 +226,7 @@ static bool infer_nodes(void *inference, int first, int last, struct zt_err *err
         const bool good = zt_op_expands(f->g, n) ? expand_or_enclose(f, n, err)
                           : is_sized(f->g, n)    ? infer_sized(f, n, err)
                                                  : infer_unsized(f, n, err);
-        if (!good || !settle_varying(f, n, err))
+        if (!good || !settle_varying(f, n, err) || !settle_joined(f, n, err))
             return false;
     }
     return true;

@@ -23,7 +23,8 @@ static bool read_list(const struct zt_graph *g, int node, struct int_attr attr, 
     if (!*present)
         return true;
     if (count != attr.count)
-        return zt_node_fail(g, node, err, "attribute \"%s\" has %d entries, wants %d", attr.name, count, attr.count);
+        return zt_node_fail(g, node, err, "attribute \"%s\" has %d entries, wants %d for an input of %d axes",
+                            attr.name, count, attr.count, zt_in(g, node, 0)->shape.rank);
     for (int i = 0; i < count; i++) {
         if (list[i] < attr.least || list[i] > largest)
             return zt_node_fail(g, node, err, "attribute \"%s\" holds %lld, allowed %lld..%lld", attr.name,

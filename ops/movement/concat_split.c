@@ -105,37 +105,29 @@ static bool concat_run(const struct zt_call *call, struct zt_err *err) {
     return true;
 }
 
-/* dx_i = the slice of dy that x_i became */
+/* dx_i = the slice of dy that x_i became. The largest sizes of x_i may add up to more than that of dy (concat_bound);
+ * then only the memory of dx_i matters. */
 static bool concat_grad(struct zt_grad *b, int node, struct zt_err *err) {
     (void)err;
     int dy = zt_grad_out(b, node, 0), count = zt_grad_graph(b)->nodes[node]->in_count;
     int axis = axis_of(zt_grad_graph(b)->nodes[node], zt_grad_in_shape(b, node, 0)->rank, 1);
-    int64_t start = 0, end;
+    const int64_t whole = zt_out(zt_grad_graph(b), node, 0)->shape.dim[axis];
+    int64_t start = 0, end, sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += zt_grad_in_shape(b, node, i)->dim[axis];
     for (int i = 0; i < count; i++, start = end) {
         end = start + zt_grad_in_shape(b, node, i)->dim[axis];
         if (!zt_grad_wanted(b, node, i))
             continue;
+        if (sum > whole) {
+            zt_grad_give(b, node, i, zt_emit_zeros_like(b, zt_grad_graph(b)->nodes[node]->in[i]));
+            continue;
+        }
         int from = zt_emit_ints(b, &start, 1), to = zt_emit_ints(b, &end, 1);
         zt_grad_give(b, node, i, ZT_EMIT(b, "Slice", dy, from, to, zt_emit_ints(b, &(int64_t){ axis }, 1)));
     }
     return true;
 }
-
-static const struct zt_attr_spec concat_attrs[] = { { "axis", ZT_ATTR_INT, true }, { 0 } };
-
-const struct zt_op zt_op_concat = {
-    .name = "Concat",
-    .domain = "",
-    .since = 4,
-    ZT_ONE_OUT(1, 1),
-    .flags = ZT_OP_VARIADIC | ZT_OP_LIGHT | ZT_OP_PASSES_HALF,
-    .attrs = concat_attrs,
-    .infer = concat_infer,
-    .grad = concat_grad,
-    .kernel = { [ZT_REF] = { .run = concat_run },
-                [ZT_CPU] = { .prepare = concat_prepare, .run = concat_run },
-                [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, concat_describe) },
-};
 
 /* ---- Split ---- */
 
@@ -162,13 +154,18 @@ static bool sizes_of(const struct zt_graph *g, int node, int64_t whole, int64_t 
 /* The sizes must add up to `whole`, or may leave `over` of it. */
 static bool check_sum(const struct zt_graph *g, int node, int64_t whole, int64_t over, const int64_t *size,
                       struct zt_err *err) {
-    int64_t left = whole;
-    for (int i = 0; i < g->nodes[node]->out_count; left -= size[i++])
-        if (size[i] < 0 || size[i] > left)
-            return zt_node_fail(g, node, err, "size %d is %lld, but of the %lld along its axis %lld are left", i,
-                                (long long)size[i], (long long)whole, (long long)left);
-    return left <= over || zt_node_fail(g, node, err, "its sizes leave %lld of the %lld along its axis over",
-                                        (long long)left, (long long)whole);
+    int64_t sum = 0;
+    for (int i = 0; i < g->nodes[node]->out_count; i++) {
+        if (size[i] < 0)
+            return zt_node_fail(g, node, err, "size %d is %lld", i, (long long)size[i]);
+        if (!zt_ops_dim_sum(g, node, sum, size[i], &sum, err))
+            return false;
+    }
+    if (sum > whole)
+        return zt_node_fail(g, node, err, "its sizes add up to %lld, but its axis has %lld elements", (long long)sum,
+                            (long long)whole);
+    return whole - sum <= over || zt_node_fail(g, node, err, "its sizes leave %lld of the %lld along its axis over",
+                                               (long long)(whole - sum), (long long)whole);
 }
 
 static bool set_parts(struct zt_graph *g, int node, int axis, const int64_t *size, struct zt_err *err) {
@@ -303,3 +300,105 @@ static const struct zt_attr_spec split_attrs_18[] = { { "axis", ZT_ATTR_INT }, {
 SPLIT_ROW(split_2, 2, 12, 1, split_attrs_2)
 SPLIT_ROW(split_13, 13, 17, 2, with_axis)
 SPLIT_ROW(split, 18, 0, 2, split_attrs_18)
+
+/* ---- parts of a Split joined again ---- */
+
+/* Whether sizes that the step computes share out axis `axis` of the node's input. */
+static bool shares_out(const struct zt_graph *g, const struct zt_node *split, int axis) {
+    const struct zt_value *x = g->values[split->in[0]], *sizes = zt_in(g, split->index, 1);
+    return sizes && !sizes->data && axis_of(split, x->shape.rank, 0) == axis;
+}
+
+/* The axis of the value that has `size` elements, `axis` if it has; -1: none or several others have. */
+static int axis_with(const struct zt_value *v, int64_t size, int axis) {
+    int found = -1, count = 0;
+    for (int i = 0; i < v->shape.rank; i++)
+        if (v->shape.dim[i] == size) {
+            found = i;
+            count++;
+        }
+    if (axis < v->shape.rank && v->shape.dim[axis] == size)
+        return axis;
+    return count == 1 ? found : -1;
+}
+
+/* The first input that is no constant and has such an axis, which it sets; -1: none. */
+static int input_with(const struct zt_graph *g, const struct zt_node *n, int64_t size, int *axis) {
+    for (int i = 0; i < n->in_count; i++) {
+        const struct zt_value *v = n->in[i] >= 0 ? g->values[n->in[i]] : NULL;
+        const int has = v && !zt_value_is_constant(v) ? axis_with(v, size, *axis) : -1;
+        if (has >= 0) {
+            *axis = has;
+            return v->id;
+        }
+    }
+    return -1;
+}
+
+/* The output of a Split with sizes that the step computes whose rows `value` has along `axis`, through nodes that keep
+ * their number; -1: none. */
+static int part_of(const struct zt_graph *g, int value, int axis) {
+    const int64_t size = g->values[value]->shape.dim[axis];
+    while (value >= 0 && g->values[value]->producer >= 0) {
+        const struct zt_node *n = g->nodes[g->values[value]->producer];
+        const bool split = n->op && (n->op->flags & ZT_OP_SHARES);
+        if (split && shares_out(g, n, axis))
+            return value;
+        if (!n->op || (n->op->bound && (!split || axis_of(n, g->values[value]->shape.rank, 0) == axis)))
+            return -1;
+        value = input_with(g, n, size, &axis);
+    }
+    return -1;
+}
+
+/* The length of the axis that the inputs' rows share out, each part once; -1: they do not. */
+static int64_t shared_length(const struct zt_graph *g, int node, int axis) {
+    const struct zt_node *n = g->nodes[node], *split = NULL;
+    bool has[MOST_PARTS] = { 0 };
+    for (int i = 0; i < n->in_count; i++) {
+        const int part = part_of(g, n->in[i], axis);
+        const struct zt_node *from = part >= 0 ? g->nodes[g->values[part]->producer] : NULL;
+        if (!from || (split && from != split) || from->out_count != n->in_count)
+            return -1;
+        split = from;
+        for (int k = 0; k < split->out_count; k++)
+            if (split->out[k] == part) {
+                if (has[k])
+                    return -1;
+                has[k] = true;
+            }
+    }
+    const struct zt_shape *whole = &g->values[split->in[0]]->shape;
+    return whole->dim[axis_of(split, whole->rank, 0)];
+}
+
+/* Each part that a Split with sizes of the step makes may be the whole axis; all of them together are no longer than
+ * it. */
+static bool concat_bound(struct zt_graph *g, int node, bool less, struct zt_err *err) {
+    (void)less;
+    if (!concat_infer(g, node, err))
+        return false;
+    struct zt_value *y = zt_out(g, node, 0);
+    const int axis = axis_of(g->nodes[node], y->shape.rank, 1);
+    const int64_t length = y->data ? -1 : shared_length(g, node, axis);
+    if (length >= 0)
+        y->shape.dim[axis] = length;
+    return true;
+}
+
+static const struct zt_attr_spec concat_attrs[] = { { "axis", ZT_ATTR_INT, true }, { 0 } };
+
+const struct zt_op zt_op_concat = {
+    .name = "Concat",
+    .domain = "",
+    .since = 4,
+    ZT_ONE_OUT(1, 1),
+    .flags = ZT_OP_VARIADIC | ZT_OP_LIGHT | ZT_OP_PASSES_HALF | ZT_OP_JOINS,
+    .attrs = concat_attrs,
+    .infer = concat_infer,
+    .bound = concat_bound,
+    .grad = concat_grad,
+    .kernel = { [ZT_REF] = { .run = concat_run },
+                [ZT_CPU] = { .prepare = concat_prepare, .run = concat_run },
+                [ZT_CUDA] = ZT_CUDA_AS(strided_copies, zt_cuda_any, concat_describe) },
+};

@@ -147,6 +147,21 @@ def halves(rng):
     return model(nodes, base(rng) | {"nothing": np.float32(0), "all": np.array([-1]), "factor": np.float32(0.01)})
 
 
+def rejoined(rng):
+    """The features in two parts, the first as long as there are positive ones, each by its own weight and again in one list, which a fixed
+    shape takes: a loop over the experts that a router chose."""
+    nodes = BACKBONE + [
+        ("Greater", ["f", "nothing"], ["positive"], {}), ("Reshape", ["f", "column"], ["list"], {}), ("Reshape", ["positive", "all"], ["flags"], {}),
+        ("Cast", ["flags"], ["ones"], {"to": TensorProto.INT64}), ("ReduceSum", ["ones"], ["long"], {}), ("Shape", ["flags"], ["whole"], {}),
+        ("Sub", ["whole", "long"], ["rest"], {}), ("Concat", ["long", "rest"], ["sizes"], {"axis": 0}), ("Split", ["list", "sizes"], ["start", "end"], {}),
+        ("MatMul", ["start", "expert0"], ["made0"], {}), ("MatMul", ["end", "expert1"], ["made1"], {}), ("Relu", ["made0"], ["active0"], {}),
+        ("Split", ["made1", "two"], ["value1", "gate1"], {"axis": 1}), ("Sigmoid", ["gate1"], ["open1"], {}), ("Mul", ["value1", "open1"], ["active1"], {}),
+        ("Concat", ["active1", "active0"], ["joined"], {"axis": 0}), ("Mul", ["joined", "list"], ["product"], {}), ("Expand", ["product", "shape"], ["same"], {}),
+        ("ReduceMean", ["same"], ["mean"], {"keepdims": 0})] + TO_ROW
+    return model(nodes, base(rng) | {"nothing": np.float32(0), "all": np.array([-1]), "column": np.array([-1, 1]), "expert0": weights(rng, 1, 3),
+                                     "expert1": weights(rng, 1, 6), "two": np.array([3, 3]), "shape": np.array([256, 3])})
+
+
 def placed(rng):
     """The first features in the places of large ones, as masked_scatter of TorchScript writes it: of 200, as many as there are places."""
     nodes = BACKBONE + [
@@ -193,6 +208,7 @@ def apart(rng):
 def refused(rng):
     """(what, the model, words of the message)"""
     yield "sizes of other data", experts(rng, most=3), ["expert0_node (Split)", "leave 1 of the 3 along its axis over"]
+    yield "fewer than the sizes", experts(rng, most=1), ["expert0_node (Split)", "its sizes add up to 2, but its axis has 1 elements"]
     start = BACKBONE + [("Greater", ["f", "nothing"], ["positive"], {}), ("NonZero", ["positive"], ["at"], {}),
                         ("Transpose", ["at"], ["places"], {}), ("GatherND", ["f", "places"], ["values"], {})]
     tensors = base(rng) | {"nothing": np.float32(0), "pair": np.array([-1, 1])}
@@ -331,6 +347,7 @@ def main():
         check(ztrain, "layers", layers(rng), folder)
         check(ztrain, "cut", cut(rng), folder)
         check(ztrain, "halves", halves(rng), folder)
+        check(ztrain, "rejoined", rejoined(rng), folder)
         check(ztrain, "wide", wide(rng), folder)
         check(ztrain, "placed", placed(rng), folder)
         check_dropout(ztrain, folder)

@@ -170,6 +170,10 @@ static int count_removed(const char *call, const char *op, const char *a, const 
     const char **names;
     add_call(model.graph, "ReduceSum", "%sum_1 : call_function[target=sum](args = (%x, [1]))", "x", NULL);
     add_call(model.graph, "Add", "%add : call_function[target=add](args = (%sum_1, %x))", "sum_1", "x");
+    add_call(model.graph, "Sigmoid", "%sigmoid : call_function[target=sigmoid](args = (%x,))", "x", NULL);
+    add_call(model.graph, "GatherElements", "%gather : call_function[target=gather](args = (%sigmoid, 1, %i))",
+             "sigmoid", "i");
+    add_call(model.graph, "ReduceSum", "%sum_2 : call_function[target=sum](args = (%gather, [1]))", "gather", NULL);
     add_call(model.graph, op, call, a, b);
     const int count = zt_trainable_removed_sums(&model, &names);
     zt_graph_destroy(model.graph);
@@ -184,6 +188,9 @@ START_TEST(a_sum_that_is_gone_before_a_root_or_a_quotient_is_found) {
     ck_assert_int_eq(count_removed("%sqrt : call_function[target=sqrt](args = (%add_1,))", "Sqrt", "add", NULL),
                      0); /* an equal one */
     ck_assert_int_eq(count_removed("%sqrt : call_function[target=sqrt](args = (%sum_1,))", "Sqrt", "sum_1", NULL), 0);
+    ck_assert_int_eq(count_removed("%div : call_function[target=div](args = (%x, %add_1))", "Div", "x", "sum_2"),
+                     0); /* a sum of sigmoids */
+    ck_assert_int_eq(count_removed("%div : call_function[target=div](args = (%x, %add_1))", "Div", "x", "sigmoid"), 1);
     ck_assert_int_eq(count_removed("%exp : call_function[target=exp](args = (%add_1,))", "Exp", "sum_1", NULL), 0);
 }
 END_TEST

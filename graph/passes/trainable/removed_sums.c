@@ -4,7 +4,8 @@
  *     torch.sqrt(x.sum(1) + 1e-8)        Sqrt(sum_1), traced as sqrt(%add_1)
  *
  * so that a square root, a logarithm or a quotient meets zero, and its gradient is infinite. The constant is lost; the
- * traced call names the sum, which no node of the file makes. */
+ * traced call names the sum, which no node of the file makes. A sum of sigmoids or of a softmax, by which a router
+ * divides its weights of experts, is far from zero without it. */
 #include "graph/passes/trainable/torch.h"
 #include "graph/passes/trainable/trainable.h"
 
@@ -27,6 +28,22 @@ static int wants_nonzero(const struct zt_node *n) {
     return zt_node_is_any(n, first) ? 0 : zt_node_is(n, "Div") ? 1 : -1;
 }
 
+/* Whether the node sums what a Sigmoid or Softmax gave, chosen or reordered. */
+static bool sums_positive(const struct zt_graph *g, const struct zt_node *n) {
+    static const char *const sums[] = { "ReduceSum", "ReduceMean", NULL },
+                             *const positive[] = { "Sigmoid", "Softmax", NULL },
+                             *const moves[] = { "Gather",    "GatherElements", "GatherND", "TopK",      "Reshape",
+                                                "Transpose", "Slice",          "Squeeze",  "Unsqueeze", NULL };
+    bool moved = zt_node_is_any(n, sums);
+    while (moved && n->in[0] >= 0 && g->values[n->in[0]]->producer >= 0) {
+        n = g->nodes[g->values[n->in[0]]->producer];
+        if (zt_node_is_any(n, positive))
+            return true;
+        moved = zt_node_is_any(n, moves);
+    }
+    return false;
+}
+
 /* Whether the node's input is a sum in the trace and another call's result in the file. A product may have taken up the
  * sum, and an equal one may have been kept. */
 static bool lacks_sum(const struct zt_graph *g, const struct zt_map *made, const struct zt_node *n) {
@@ -38,7 +55,8 @@ static bool lacks_sum(const struct zt_graph *g, const struct zt_map *made, const
         return false;
     const struct zt_node *maker = g->nodes[from];
     const char *call = zt_torch_call(g->arena, maker, &at), *own = zt_torch_call(g->arena, n, &at);
-    return call && strcmp(call, own) != 0 && !maker->torch_rule && !zt_node_is_any(maker, sums);
+    return call && strcmp(call, own) != 0 && !maker->torch_rule && !zt_node_is_any(maker, sums) &&
+           !sums_positive(g, maker);
 }
 
 int zt_trainable_removed_sums(const struct zt_onnx *model, const char ***names) {
