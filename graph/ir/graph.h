@@ -115,6 +115,7 @@ struct zt_value {
     const struct zt_bounds
         *bounds; /* inputs of graphs inside: bounds of the contents (graph/passes/bounds.h); NULL: none */
     const struct zt_list *list; /* of a sequence or optional (list.h); NULL: a tensor, or not known yet */
+    bool reached;               /* zt_pass_trainable(): a gradient of the loss reaches it */
 };
 
 /* Whether the contents are fixed before running. Trained initializers and statistics are not. */
@@ -150,6 +151,7 @@ struct zt_node {
     const char *torch_namespace; /* PyTorch's namespace metadata: ": Net/layer: Linear/linear: aten"; NULL: none */
     const char *torch_fx_node;   /* PyTorch's metadata of the traced call, with its arguments; NULL: none */
     const char *torch_rule;      /* the rule of onnxscript's rewriter that made the node; NULL: none */
+    bool torch_in_source;        /* PyTorch's stack trace shows that the node is outside of blocks without gradients */
 };
 
 /* After each forward phase `value` is copied to `initializer` (running statistics). */

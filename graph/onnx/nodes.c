@@ -19,6 +19,7 @@
 const char zt_onnx_key_torch_kind[] = "pkg.torch.export.graph_signature.InputSpec.kind";
 static const char key_torch_namespace[] = "namespace";
 static const char key_torch_fx_node[] = "pkg.torch.onnx.fx_node";
+static const char key_torch_trace[] = "pkg.torch.onnx.stack_trace";
 static const char key_torch_rule[] = "pkg.onnxscript.rewriter.rule_name";
 const char zt_onnx_key_torch_folded_from[] = "pkg.onnxscript.optimizer.folded_from";
 
@@ -36,6 +37,17 @@ const char *zt_onnx_metadata(struct zt_arena *arena, size_t count, Onnx__StringS
         if (entries[i]->key && entries[i]->value && strcmp(entries[i]->key, key) == 0)
             return zt_arena_strdup(arena, entries[i]->value);
     return NULL;
+}
+
+/* Whether PyTorch's stack trace is one of source lines: that of a node inside of a block that torch.export had as a
+ * graph of its own, with torch.no_grad() or torch.autocast(), names that graph instead, File "<eval_with_key>.36". */
+static bool is_in_source(const Onnx__NodeProto *p) {
+    for (size_t i = 0; i < p->n_metadata_props; i++)
+        if (p->metadata_props[i]->key && strcmp(p->metadata_props[i]->key, key_torch_trace) == 0) {
+            const char *trace = text_or_empty(p->metadata_props[i]->value);
+            return strstr(trace, "File \"") && !strstr(trace, "File \"<eval_with_key>");
+        }
+    return false;
 }
 
 static bool is_main(const struct zt_onnx_scope *s) {
@@ -303,6 +315,7 @@ static bool read_node(struct zt_onnx_scope *s, const Onnx__NodeProto *p, int i) 
     n->place = i;
     n->torch_namespace = zt_onnx_metadata(s->g->arena, p->n_metadata_props, p->metadata_props, key_torch_namespace);
     n->torch_fx_node = zt_onnx_metadata(s->g->arena, p->n_metadata_props, p->metadata_props, key_torch_fx_node);
+    n->torch_in_source = is_in_source(p);
     n->torch_rule = zt_onnx_metadata(s->g->arena, p->n_metadata_props, p->metadata_props, key_torch_rule);
     n->overload = p->overload && p->overload[0] ? zt_arena_strdup(s->g->arena, p->overload) : NULL;
     return ok;

@@ -99,9 +99,9 @@ def node(op, inputs, outputs, name="", domain=""):
     return out + field(3, name) + field(4, op) + field(7, domain)
 
 
-def model(nodes, inputs, outputs, initializers=(), opset=17, producer="hand", domains=()):
+def model(nodes, inputs, outputs, initializers=(), opset=17, producer="hand", domains=(), metadata=b""):
     graph = b"".join(field(1, n) for n in nodes) + field(2, "tiny") + b"".join(field(5, t) for t in initializers)
-    graph += b"".join(field(11, v) for v in inputs) + b"".join(field(12, v) for v in outputs)
+    graph += b"".join(field(11, v) for v in inputs) + b"".join(field(12, v) for v in outputs) + metadata
     return field(1, 8) + field(2, producer) + field(7, graph) + field(8, field(2, opset)) + b"".join(field(8, field(1, d) + field(2, 1)) for d in domains)
 
 

@@ -10,7 +10,7 @@ import unittest
 
 import test_cli
 import test_jobs
-from onnx_bytes import FLOAT, INT64, model, node, tensor, value_info
+from onnx_bytes import FLOAT, INT64, field, model, node, tensor, value_info
 from test_jobs import attribute, initializers
 
 W = [0.25, -0.5, 0.75, 0.5, 0.125, -0.25]
@@ -210,6 +210,26 @@ class Adapted(test_jobs.Job):
         for difference in [{"between": [node("Tanh", ["d"], ["u"])]}, {"bias": True}, {"source": "other"}]:
             self.make(**difference)
             self.assertEqual(self.doubted(), [], difference)
+
+
+class Blocks(test_jobs.Job):
+    """A file of dynamo's: y = x w + b, where w is read outside of its module."""
+
+    def make(self, trace):
+        def metadata(number, **entries):
+            return b"".join(field(number, field(1, key) + field(2, value)) for key, value in entries.items())
+        product = node("MatMul", ["x", "body.0.w"], ["h"]) + metadata(
+            9, **{"namespace": ": Net/matmul: aten.matmul.default"} | ({"pkg.torch.onnx.stack_trace": trace} if trace else {}))
+        signature = {"pkg.torch.export.ExportedProgram.graph_signature": "p_w: PARAMETER target='body.0.w'\np_b: PARAMETER target='b'\n"}
+        self.write("m.onnx", model([product, node("Add", ["h", "b"], ["scores"])], [value_info("x", ["n", 2])], [value_info("scores", ["n", 3])],
+                                   [tensor([2, 3], W, FLOAT, "body.0.w"), tensor([3], [0.0, 0.25, -0.125], FLOAT, "b")], producer="pytorch 2.15.0",
+                                   metadata=metadata(16, **signature)))
+
+    def test_a_trace_of_source_lines_tells_that_no_block_holds_a_node(self):
+        for trace, doubted in [(None, True), ('File "<eval_with_key>.36", line 5, in forward\n    linear = 0', True),
+                               ('File "/net.py", line 7, in forward\n    h = self.body[0].forward(x)', False)]:
+            self.make(trace)
+            self.assertEqual("read outside of its module" in self.train().stderr, doubted, trace)
 
 
 class Frequencies(test_jobs.Job):

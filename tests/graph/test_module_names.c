@@ -92,6 +92,29 @@ START_TEST(a_module_that_reads_weights_of_a_child_itself_has_no_such_block) {
 }
 END_TEST
 
+START_TEST(a_parameter_that_a_method_reads_outside_of_its_module_trains) {
+    static const struct read reads[] = { { "a", "Mul", ": Net/enc: Enc/mul: aten.mul", "enc.body.0.beta", NULL, 1 },
+                                         { "b", "Mul", ": Net/enc: Enc/enc.body.0: Streams/mul: aten.mul",
+                                           "enc.body.0.alpha", NULL, 1 } };
+    struct zt_onnx model = make("x: USER_INPUT\n", reads, 1);
+    ck_assert(zt_trainable_is_unscoped(&model, model.graph->values[1]));
+    zt_graph_destroy(model.graph);
+    model = make("x: USER_INPUT\n", reads, 2); /* forward() reads alpha */
+    ck_assert(!zt_trainable_is_unscoped(&model, model.graph->values[1]));
+    zt_graph_destroy(model.graph);
+}
+END_TEST
+
+START_TEST(a_node_with_a_trace_of_source_lines_is_in_no_block) {
+    static const struct read reads[] = { { "a", "Mul", ": Net/mul: aten.mul", "body.0.weight", NULL, 1 } };
+    struct zt_onnx model = make("x: USER_INPUT\n", reads, 1);
+    ck_assert(zt_trainable_is_unscoped(&model, model.graph->values[1]));
+    model.graph->nodes[0]->torch_in_source = true; /* body[0].forward(x) */
+    ck_assert(!zt_trainable_is_unscoped(&model, model.graph->values[1]));
+    zt_graph_destroy(model.graph);
+}
+END_TEST
+
 START_TEST(a_parameter_that_is_read_inside_of_its_module_too_trains) {
     static const struct read reads[] = { { "a", "Mul", ": Net/mul: aten.mul", "body.0.weight", NULL, 1 },
                                          { "b", "Mul", ": Net/body.0: Linear/mul: aten.mul", "body.0.weight", NULL,
@@ -103,15 +126,16 @@ START_TEST(a_parameter_that_is_read_inside_of_its_module_too_trains) {
 END_TEST
 
 /* The number of nodes that read again what another node reads inside of its module, where the second node of three is
- * of this operator. */
-static int reads_again(const char *op, const char *namespace, const char *signature) {
+ * of this operator and a gradient reaches `reached`. */
+static int reads_again(const char *op, const char *namespace, const char *signature, const char *reached) {
     const struct read reads[] = { { "a", "Gemm", ": Net/net: Sequential/net.0: Linear/linear", "net.0.weight", NULL,
                                     1 },
                                   { "b", op, namespace, "net.0.weight", NULL, 1 },
                                   { "c", "Gemm", ": Net/head: Linear/linear", "head.weight", NULL, 1 } };
     struct zt_onnx model = make(signature, reads, 3);
     const char **names;
-    const int count = zt_trainable_read_again(&model, &names);
+    model.graph->values[zt_graph_find(model.graph, reached)]->reached = true;
+    const int count = zt_trainable_read_again(&model, model.graph, &names);
     ck_assert(!count || strcmp(names[0], "b") == 0);
     zt_graph_destroy(model.graph);
     return count;
@@ -119,10 +143,11 @@ static int reads_again(const char *op, const char *namespace, const char *signat
 
 START_TEST(layers_that_are_called_again_without_gradients_are_found) {
     static const char block[] = ": Net/linear_1: aten.linear", signature[] = "x: USER_INPUT\n";
-    ck_assert_int_eq(reads_again("Gemm", block, signature), 1);
-    ck_assert_int_eq(reads_again("Gather", block, signature), 0); /* a table that is the head's weight */
-    ck_assert_int_eq(reads_again("Gemm", ": Net/net: Sequential/net.0: Linear/linear_1", signature), 0);
-    ck_assert_int_eq(reads_again("Gemm", block, NULL), 0);
+    ck_assert_int_eq(reads_again("Gemm", block, signature, "y1"), 1);
+    ck_assert_int_eq(reads_again("Gather", block, signature, "y1"), 0); /* a table that is the head's weight */
+    ck_assert_int_eq(reads_again("Gemm", ": Net/net: Sequential/net.0: Linear/linear_1", signature, "y1"), 0);
+    ck_assert_int_eq(reads_again("Gemm", block, NULL, "y1"), 0);
+    ck_assert_int_eq(reads_again("Gemm", block, signature, "y0"), 0); /* detached, too */
 }
 END_TEST
 
@@ -165,6 +190,38 @@ START_TEST(a_parameter_that_no_traced_call_reads_is_not_missing) {
 }
 END_TEST
 
+/* The number of missing parameters of two modules, of which a call reads those of `read`. */
+static int count_below(const char *signature, const char *read) {
+    struct zt_onnx model = make(signature, NULL, 0);
+    const char **names;
+    const char *call = zt_arena_printf(
+        model.graph->arena, "%%add : call_function[target=add](args = (%%gone, %%p_%s_w, %%p_%s_b))", read, read);
+    add_call(model.graph, "Add", call, "x", NULL);
+    const int count = zt_trainable_missing(&model, &names);
+    zt_graph_destroy(model.graph);
+    return count;
+}
+
+START_TEST(a_module_of_two_names_misses_nothing) {
+    static const char two[] =
+        "p_a_w: PARAMETER target='a.w'\np_a_b: PARAMETER target='a.b'\n"
+        "p_b_w: PARAMETER target='b.w'\np_b_b: PARAMETER target='b.b'\n";
+    static const char statistics[] =
+        "p_a_w: PARAMETER target='a.w'\np_a_b: PARAMETER target='a.b'\n"
+        "b_a_m: BUFFER target='a.running_mean'\n"
+        "p_b_w: PARAMETER target='b.w'\np_b_b: PARAMETER target='b.b'\n"
+        "b_b_m: BUFFER target='b.running_mean'\n";
+    static const char other[] =
+        "p_a_w: PARAMETER target='a.w'\np_a_b: PARAMETER target='a.b'\n"
+        "p_b_w: PARAMETER target='b.w'\np_b_b: PARAMETER target='b.b'\n"
+        "p_b_c: PARAMETER target='b.c'\n";
+    ck_assert_int_eq(count_below(two, "b"), 2); /* those of b, which a call reads and the file lacks */
+    ck_assert_int_eq(count_below(two, "a"), 4); /* equal ones are merged with the first */
+    ck_assert_int_eq(count_below(statistics, "b"), 4);
+    ck_assert_int_eq(count_below(other, "b"), 5);
+}
+END_TEST
+
 static int count_removed(const char *call, const char *op, const char *a, const char *b) {
     struct zt_onnx model = make("x: USER_INPUT\n", NULL, 0);
     const char **names;
@@ -201,9 +258,12 @@ int main(void) {
     tcase_add_test(cases, a_numbered_weight_of_torchscript_has_the_module_of_its_reader);
     tcase_add_test(cases, a_parameter_read_outside_of_its_module_is_that_of_a_block_without_gradients);
     tcase_add_test(cases, a_module_that_reads_weights_of_a_child_itself_has_no_such_block);
+    tcase_add_test(cases, a_parameter_that_a_method_reads_outside_of_its_module_trains);
+    tcase_add_test(cases, a_node_with_a_trace_of_source_lines_is_in_no_block);
     tcase_add_test(cases, a_parameter_that_is_read_inside_of_its_module_too_trains);
     tcase_add_test(cases, layers_that_are_called_again_without_gradients_are_found);
     tcase_add_test(cases, a_parameter_that_no_traced_call_reads_is_not_missing);
+    tcase_add_test(cases, a_module_of_two_names_misses_nothing);
     tcase_add_test(cases, a_sum_that_is_gone_before_a_root_or_a_quotient_is_found);
     return run_cases("module_names", cases);
 }

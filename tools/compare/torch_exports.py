@@ -41,7 +41,8 @@ from networks import BATCH, NETWORKS, SMALL  # noqa: E402
 STEPS, RATES, STEADY, MOVES, LIMIT_SECONDS = 4, (1e-2, 1e-3, 1e-4), 1e-3, 8, 600
 FIRST = list(range(BATCH))
 ORDERS = [FIRST, FIRST[::-1], FIRST[1:] + FIRST[:1], FIRST[2:] + FIRST[:2]]  # of the samples of a batch
-M_MMAP_THRESHOLD = -3  # of malloc.h
+M_MMAP_THRESHOLD, TRACE = -3, "pkg.torch.onnx.stack_trace"  # the first of malloc.h
+ROUNDING = 1e-12  # of float64's gradients, by the largest
 PLAIN, ADVISED = ("dynamo", "torchscript"), ("dynamo-train", "torchscript-train")
 
 
@@ -104,11 +105,15 @@ def step(model, trained, inputs, answer, dtype):
 
 
 def choose_epsilon(name, inputs, answer):
-    """The median over the parameters of their gradient's root mean square, of those that are not 0 where most are. Adam divides by it what is smaller, so that
-    every parameter moves by about the rate, and by more where its gradient is taken for larger than it is."""
+    """The median over the parameters of their gradient's root mean square, of those that are not 0 or as small as rounding leaves them where
+    most are. Adam divides by it what is smaller, so that every parameter moves by about the rate, and by more where its gradient is taken for
+    larger than it is."""
     _, gradients = step(*begin(name, torch.float64), inputs, answer, torch.float64)
-    sizes = [g.square().mean().sqrt().item() for g in gradients]
-    return float(f"{np.median(sizes) or np.median([size for size in sizes if size > 0]):.1e}")
+    sizes = np.array([g.square().mean().sqrt().item() for g in gradients])
+    if not sizes.max(initial=0) > 0:
+        sys.exit(f"{name}: no gradient is above 0")
+    least = ROUNDING * sizes.max()
+    return float(f"{np.median(sizes if np.median(sizes) > least else sizes[sizes > least]):.1e}")
 
 
 def train(name, dtype, steps, answers, params):
@@ -180,8 +185,9 @@ def export(name, way, path):
         program = torch.onnx.export(model.train(way == "dynamo-train"), inputs, dynamo=True, input_names=names,
                                     output_names=["y"], optimize=way != "dynamo-train", verbose=False,
                                     dynamic_shapes=[{0: "batch"} for _ in inputs] if is_open else None)
-        for node in program.model.graph.all_nodes():  # it names the folders of this machine
-            node.metadata_props.pop("pkg.torch.onnx.stack_trace", None)
+        for node in program.model.graph.all_nodes():  # without the folders of this machine
+            if TRACE in node.metadata_props:
+                node.metadata_props[TRACE] = re.sub(r'File "[^"]*/', 'File "', node.metadata_props[TRACE])
         program.save(path, external_data=False)
         return
     modes = torch.onnx.TrainingMode

@@ -207,9 +207,11 @@ void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss
     const struct exporter by = { .listed = has_signature ? &listed : NULL, .writer = zt_writer_of(model) };
     if (has_signature)
         zt_torch_read_signature(g->arena, model->torch_signature, &listed);
-    for (int i = 0; i < g->value_count; i++)
+    for (int i = 0; i < g->value_count; i++) {
+        g->values[i]->reached = paths[i].through >= 0;
         if (g->values[i]->origin == ZT_FROM_INITIALIZER)
             g->values[i]->trainable = is_trainable(g, g->values[i], &paths[i], &by, &g->values[i]->why);
+    }
     zt_map_finish(&listed);
     free(paths);
 }

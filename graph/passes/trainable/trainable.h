@@ -8,8 +8,8 @@
 struct zt_op_table;
 
 /* Decides which initializers train: sets `trainable`, `unreached`, `blocked_at`, `statistic` and `why` of every
- * initializer on which `loss` (-1: any graph output) depends. trainable.c states the rule. `model` identifies the
- * exporter; NULL: unknown.
+ * initializer on which `loss` (-1: any graph output) depends, and `reached` of every value. trainable.c states the
+ * rule. `model` identifies the exporter; NULL: unknown.
  */
 void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss);
 
@@ -160,9 +160,10 @@ bool zt_trainable_is_adapted(const struct zt_graph *g, const struct zt_value *v)
 bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_value *v);
 
 /* Nodes of dynamo's file that read a parameter outside of its module, which a node of the same operator reads inside,
- * too: the same layers in torch.no_grad() (unscoped.c). After zt_pass_find_sources(). Returns the count; names are
- * those of the nodes, in the graph's arena. */
-int zt_trainable_read_again(const struct zt_onnx *model, const char ***names);
+ * too: the same layers in torch.no_grad() (unscoped.c). `needed`: what the loss needs of the model's graph, after
+ * zt_pass_trainable(); nodes from which no gradient of it comes are not among them. After zt_pass_find_sources().
+ * Returns the count; names are those of the nodes, in the graph's arena. */
+int zt_trainable_read_again(const struct zt_onnx *model, const struct zt_graph *needed, const char ***names);
 
 /* Whether zeros are spread in a matrix as a product with a mask leaves them: 2 % or more of it, not whole rows or
  * columns. */

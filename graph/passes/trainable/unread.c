@@ -1,6 +1,11 @@
 /* Parameters that the network does not use, as a layer that forward() skips. dynamo's exporter lists them in its
  * signature and writes no initializer, as of those that it merged or folded. The traced calls tell them apart: none
- * reads the parameter, and none reads anything that is gone from the file, which may have read it. */
+ * reads the parameter, and none reads anything that is gone from the file, which may have read it.
+ *
+ * A module that is registered under two names is listed under both, and calls read the last one. The names of its
+ * parameters are the same below both, and none of the first ones is read. Of two modules with equal tensors the
+ * exporter would have kept those that are listed first; what is folded into a layer is a normalization with statistics.
+ */
 #include "graph/passes/trainable/torch.h"
 #include "graph/passes/trainable/trainable.h"
 
@@ -33,14 +38,79 @@ static void read_trace(const struct zt_onnx *model, struct trace *t) {
     }
 }
 
+/* What is listed, in order, and read. */
+struct list {
+    const struct zt_torch_state *states;
+    int count;
+    const struct zt_map *read;
+};
+
+/* Whether the state belongs to module [name, name + length). */
+static bool is_of(const struct zt_torch_state *s, const char *name, size_t length) {
+    return strncmp(s->target, name, length) == 0 && s->target[length] == '.';
+}
+
+/* The state of this name below module [name, name + length); -1: none. */
+static int find_below(const struct list *l, const char *name, size_t length, const char *rest) {
+    for (int i = 0; i < l->count; i++)
+        if (is_of(&l->states[i], name, length) && strcmp(l->states[i].target + length, rest) == 0)
+            return i;
+    return -1;
+}
+
+/* Whether no call reads a state of module [name, name + length), and none is a statistic. */
+static bool is_unread(const struct list *l, const char *name, size_t length) {
+    for (int i = 0; i < l->count; i++)
+        if (is_of(&l->states[i], name, length) &&
+            (zt_map_get(l->read, l->states[i].placeholder, 0) || strstr(l->states[i].target + length, ".running_mean")))
+            return false;
+    return true;
+}
+
+/* Whether module a, of which no call reads a state, is b under an earlier name: both have the same names, of two
+ * parameters or more, and calls read those of b. */
+static bool is_first_name(const struct list *l, const char *a, size_t a_length, const char *b, size_t b_length) {
+    int count = 0, others = 0, reads = 0;
+    for (int i = 0; i < l->count; i++) {
+        const struct zt_torch_state *s = &l->states[i];
+        const bool parameter = s->kind == ZT_TORCH_PARAMETER;
+        others += parameter && is_of(s, b, b_length);
+        if (!is_of(s, a, a_length))
+            continue;
+        const int other = find_below(l, b, b_length, s->target + a_length);
+        if (other < i)
+            return false;
+        reads += zt_map_get(l->read, l->states[other].placeholder, 0) != 0;
+        count += parameter;
+    }
+    return count > 1 && count == others && reads > 0;
+}
+
+/* Whether a module that holds the parameter has another name further on in the list. */
+static bool is_under_two_names(const struct list *l, const char *parameter) {
+    for (const char *dot = parameter; (dot = strchr(dot, '.')); dot++) {
+        const size_t length = (size_t)(dot - parameter), rest = strlen(dot);
+        const bool unread = is_unread(l, parameter, length);
+        for (int i = 0; i < l->count && unread; i++) {
+            const char *other = l->states[i].target;
+            const size_t all = strlen(other);
+            if (all > rest && strcmp(other + all - rest, dot) == 0 && strcmp(other, parameter) != 0 &&
+                is_first_name(l, parameter, length, other, all - rest))
+                return true;
+        }
+    }
+    return false;
+}
+
 int zt_trainable_drop_unread(const struct zt_onnx *model, const char **names, int count) {
     struct trace t = { 0 };
     struct zt_torch_state *states;
     int kept = 0;
     read_trace(model, &t);
     const int state_count = zt_torch_states(model->graph->arena, model->torch_signature, &states);
+    const struct list all = { states, state_count, &t.read };
     for (int i = 0; i < count; i++) {
-        bool unread = t.read.count > 0 && !t.gaps;
+        bool unread = t.read.count > 0 && (!t.gaps || is_under_two_names(&all, names[i]));
         for (int s = 0; s < state_count && unread; s++)
             unread = strcmp(states[s].target, names[i]) != 0 || !zt_map_get(&t.read, states[s].placeholder, 0);
         if (!unread)

@@ -10,7 +10,10 @@
  * backbone.0.weight inside                ": Net/linear: aten.linear.default" backbone.0.weight
  *
  * A module that reads the weights of a child itself, F.linear(x, self.qkv.weight), looks the same, so that one weight
- * must be of a module further down. PyTorch's own modules read weights so, and have no such block.
+ * must be of a module further down. PyTorch's own modules read weights so, and have no such block. Other methods of a
+ * module than forward() read its parameters outside of it, too, which other nodes inside of the module or of one in it
+ * tell apart; layer.forward(x) does so without any, and only the stack trace, where the file has it, tells it apart: it
+ * has the lines of the network's source for all but the nodes of a block.
  *
  * A network that meets its own predictions, as those of the next state in Q-learning, reads a parameter in both ways
  * with nodes of one operator. */
@@ -50,12 +53,12 @@ static const char *name_of(const struct zt_value *v) {
 }
 
 /* How far below the module of a node the parameters are that it reads, the largest of levels_below(), or of one
- * `parameter` alone (-1: all). 0 in a module of PyTorch's own. */
+ * `parameter` alone (-1: all). 0 in a module of PyTorch's own, and in no block. */
 static int reaches(const struct zt_graph *g, const struct zt_node *n, int parameter) {
     const char *module, *class;
     size_t length;
     int most = 0;
-    if (!n->torch_namespace || !read_module(n->torch_namespace, &module, &length, &class) ||
+    if (n->torch_in_source || !n->torch_namespace || !read_module(n->torch_namespace, &module, &length, &class) ||
         strncmp(class, "torch.nn.", 9) == 0)
         return 0;
     for (int k = 0; k < n->in_count; k++) {
@@ -80,12 +83,30 @@ static bool has_deeper(const struct zt_graph *g, const struct zt_node *like) {
     return false;
 }
 
+/* Whether the namespace has the module of the parameter, or one in it. */
+static bool is_inside(const char *namespace, const char *parameter) {
+    const size_t length = (size_t)(strrchr(parameter, '.') - parameter);
+    for (const char *at = namespace; at; at = strchr(at, '/')) {
+        at += *at == '/';
+        if (strncmp(at, parameter, length) == 0 && (at[length] == '.' || at[length] == ':'))
+            return true;
+    }
+    return false;
+}
+
+static bool is_entered(const struct zt_graph *g, const char *parameter) {
+    for (int i = 0; i < g->node_count; i++)
+        if (g->nodes[i]->torch_namespace && is_inside(g->nodes[i]->torch_namespace, parameter))
+            return true;
+    return false;
+}
+
 bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_value *v) {
     const struct zt_graph *g = model->graph;
     const struct zt_node *reader = NULL;
     const int id = zt_graph_find(g, v->name);
     int most = 0;
-    if (id < 0 || !model->torch_signature || !strchr(name_of(v), '.'))
+    if (id < 0 || !model->torch_signature || !strchr(name_of(v), '.') || is_entered(g, name_of(v)))
         return false;
     for (int i = 0; i < g->node_count; i++) {
         bool reads = false;
@@ -115,7 +136,17 @@ static bool is_read_inside(const struct zt_graph *g, const struct zt_node *like,
     return false;
 }
 
-int zt_trainable_read_again(const struct zt_onnx *model, const char ***names) {
+/* Whether a gradient of the loss comes from an output of the node in the graph that the loss needs. */
+static bool is_reached(const struct zt_graph *file, const struct zt_node *n, const struct zt_graph *needed) {
+    bool reached = false;
+    for (int k = 0; k < n->out_count; k++) {
+        const int id = n->out[k] >= 0 ? zt_graph_find(needed, file->values[n->out[k]]->name) : -1;
+        reached |= id >= 0 && needed->values[id]->reached;
+    }
+    return reached;
+}
+
+int zt_trainable_read_again(const struct zt_onnx *model, const struct zt_graph *needed, const char ***names) {
     struct zt_graph *g = model->graph;
     int count = 0;
     *names = ZT_NEW_N(g->arena, const char *, g->node_count + 1);
@@ -125,7 +156,7 @@ int zt_trainable_read_again(const struct zt_onnx *model, const char ***names) {
         bool again = false;
         for (int k = 0; k < n->in_count && (levels > 1 || (levels && has_deeper(g, n))); k++)
             again |= n->in[k] >= 0 && reaches(g, n, n->in[k]) && is_read_inside(g, n, n->in[k]);
-        if (again)
+        if (again && is_reached(g, n, needed))
             (*names)[count++] = n->name;
     }
     return count;

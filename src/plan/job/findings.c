@@ -445,7 +445,7 @@ static void find_removed_sums(struct findings *f) {
 static void find_read_again(struct findings *f) {
     const char **nodes;
     struct names names = { 0 };
-    const int count = zt_trainable_read_again(f->job->model, &nodes);
+    const int count = zt_trainable_read_again(f->job->model, f->g, &nodes);
     for (int i = 0; i < count; i++)
         zt_vec_push(&names, nodes[i]);
     if (names.count)
