@@ -372,6 +372,21 @@ START_TEST(what_an_estimate_of_torchscript_takes_again_passes_none) {
 }
 END_TEST
 
+/* x.detach() > 0, of which the call names one tensor, and the node has two. */
+START_TEST(what_is_compared_lost_no_detach) {
+    for (int compared = 0; compared < 2; compared++) {
+        struct zt_graph *g = zt_graph_create("by hand");
+        const struct zt_onnx model = { .graph = g, .producer = "pytorch", .torch_signature = "{}" };
+        const int y = op(g, compared ? "Greater" : "Mul", product(g, "x"), product(g, "y"));
+        g->nodes[g->values[y]->producer]->torch_fx_node =
+            "%read : [num_users=1] = call_function[target=torch.ops.aten.a](args = (%detach, 0.5), kwargs = {})";
+        const char **names;
+        ck_assert_int_eq(zt_trainable_flows(&model, &names), !compared);
+        zt_graph_destroy(g);
+    }
+}
+END_TEST
+
 /* add(%mul, %mul_1), where the exporter merged the two products. */
 START_TEST(a_sum_of_merged_products_may_have_lost_a_detach) {
     static const struct {
@@ -405,6 +420,7 @@ int main(void) {
     TCase *cases = tcase_create("constants");
     tcase_add_test(cases, what_an_estimate_of_torchscript_takes_again_passes_none);
     tcase_add_test(cases, a_sum_of_merged_products_may_have_lost_a_detach);
+    tcase_add_test(cases, what_is_compared_lost_no_detach);
     tcase_add_test(cases, a_straight_through_estimate_of_torchscript_passes_none);
     tcase_add_loop_test(cases, zeros_that_a_branch_hands_out_do_not_train, 0, 2);
     tcase_add_test(cases, an_lstm_of_tf2onnx_trains_one_bias);

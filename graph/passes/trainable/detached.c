@@ -110,15 +110,20 @@ static bool stops(const struct zt_graph *g, const struct zt_node *n, enum zt_wri
 
 /* ---- straight-through estimates ---- */
 
+/* Whether the operator has no gradient. */
+static bool has_no_gradient(const struct zt_node *n) {
+    static const char *const without[] = { "Round",  "Floor", "Ceil",    "Sign", "ArgMax",         "ArgMin",
+                                           "OneHot", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual",
+                                           "Not",    "Shape", "Size",    NULL };
+    return zt_node_is_any(n, without);
+}
+
 /* Whether a gradient passes from output `out` of the node to its input `in`. */
 static bool passes(const struct zt_node *n, int out, int in) {
-    static const char *const stops[] = { "Round",  "Floor", "Ceil",    "Sign", "ArgMax",         "ArgMin",
-                                         "OneHot", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual",
-                                         "Not",    "Shape", "Size",    NULL };
     static const char *const by_index[] = {
         "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", NULL
     };
-    if (zt_node_is_any(n, stops) || (zt_node_is(n, "TopK") && out != n->out[0]))
+    if (has_no_gradient(n) || (zt_node_is(n, "TopK") && out != n->out[0]))
         return false;
     return !(in == 1 && zt_node_is_any(n, by_index)) && !(in == 0 && zt_node_is(n, "Where"));
 }
@@ -233,7 +238,7 @@ int zt_trainable_flows(const struct zt_onnx *model, const char ***names) {
     search_begin(&s, g);
     for (int i = 0; i < g->node_count; i++) {
         bool removed = !g->nodes[i]->dead && is_of_merged(&s, g->nodes[i], &s.calls[i]);
-        for (int k = 0; k < s.calls[i].count; k++)
+        for (int k = 0; k < s.calls[i].count && !has_no_gradient(g->nodes[i]); k++)
             removed = removed || is_removed(&s, &s.calls[i], k);
         if (removed && !zt_map_get(&s.restored, s.calls[i].name, 0)) {
             zt_map_put(&s.restored, s.calls[i].name, 1); /* once is enough */
