@@ -350,8 +350,77 @@ START_TEST(a_straight_through_estimate_of_torchscript_passes_none) {
 }
 END_TEST
 
+/* (q + z) - z */
+START_TEST(what_an_estimate_of_torchscript_takes_again_passes_none) {
+    static const struct {
+        const char *estimate;
+        bool swapped, stops;
+    } cases[] = { { "Round", false, true }, { "Round", true, true }, { "Tanh", false, false } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct zt_graph *g = zt_graph_create("by hand");
+        const struct zt_onnx model = { .graph = g, .producer = "pytorch" };
+        const int z = product(g, "x"), q = op(g, cases[i].estimate, z, -1);
+        const int sum = cases[i].swapped ? op(g, "Add", z, q) : op(g, "Add", q, z), y = op(g, "Sub", sum, z);
+        zt_pass_detach(g, &model);
+        const struct zt_node *n = g->nodes[g->values[y]->producer];
+        ck_assert_int_eq(n->in[0], sum);
+        ck_assert_int_eq(n->in[1] != z, cases[i].stops);
+        if (cases[i].stops)
+            ck_assert_str_eq(g->nodes[g->values[n->in[1]]->producer]->op_type, "Detach");
+        zt_graph_destroy(g);
+    }
+}
+END_TEST
+
+/* x.detach() > 0, of which the call names one tensor, and the node has two. */
+START_TEST(what_is_compared_lost_no_detach) {
+    for (int compared = 0; compared < 2; compared++) {
+        struct zt_graph *g = zt_graph_create("by hand");
+        const struct zt_onnx model = { .graph = g, .producer = "pytorch", .torch_signature = "{}" };
+        const int y = op(g, compared ? "Greater" : "Mul", product(g, "x"), product(g, "y"));
+        g->nodes[g->values[y]->producer]->torch_fx_node =
+            "%read : [num_users=1] = call_function[target=torch.ops.aten.a](args = (%detach, 0.5), kwargs = {})";
+        const char **names;
+        ck_assert_int_eq(zt_trainable_flows(&model, &names), !compared);
+        zt_graph_destroy(g);
+    }
+}
+END_TEST
+
+/* add(%mul, %mul_1), where the exporter merged the two products. */
+START_TEST(a_sum_of_merged_products_may_have_lost_a_detach) {
+    static const struct {
+        const char *op, *call;
+        int lost;
+    } cases[] = { { "Add", "%mul, %mul_1", 1 },
+                  { "Sub", "%mul_1, %mul", 1 },
+                  { "Add", "%mul, %mul", 0 },
+                  { "Mul", "%mul, %mul_1", 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct zt_graph *g = zt_graph_create("by hand");
+        struct zt_onnx model = { .graph = g, .producer = "pytorch", .torch_signature = "{}" };
+        const int z = product(g, "x"), y = op(g, cases[i].op, z, z);
+        struct zt_node *made = g->nodes[g->values[z]->producer], *read = g->nodes[g->values[y]->producer];
+        made->torch_fx_node =
+            "%mul : [num_users=2] = call_function[target=torch.ops.aten.mul.Tensor](args = (%x, 0.5), kwargs = {})";
+        read->torch_fx_node = zt_arena_printf(
+            g->arena,
+            "%%sum_1 : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor](args = (%s), kwargs = {})",
+            cases[i].call);
+        const char **names;
+        ck_assert_int_eq(zt_trainable_flows(&model, &names), cases[i].lost);
+        if (cases[i].lost)
+            ck_assert_str_eq(names[0], "sum_1");
+        zt_graph_destroy(g);
+    }
+}
+END_TEST
+
 int main(void) {
     TCase *cases = tcase_create("constants");
+    tcase_add_test(cases, what_an_estimate_of_torchscript_takes_again_passes_none);
+    tcase_add_test(cases, a_sum_of_merged_products_may_have_lost_a_detach);
+    tcase_add_test(cases, what_is_compared_lost_no_detach);
     tcase_add_test(cases, a_straight_through_estimate_of_torchscript_passes_none);
     tcase_add_loop_test(cases, zeros_that_a_branch_hands_out_do_not_train, 0, 2);
     tcase_add_test(cases, an_lstm_of_tf2onnx_trains_one_bias);

@@ -20,6 +20,7 @@ The third and fourth are made of the small networks, and of those with BatchNorm
 Dropout and stochastic depth are off: their random numbers are each side's own. Parameters that are one number throughout
 get some noise, so that no exporter merges them; trained ones have it.
 """
+import contextlib
 import ctypes
 import gc
 import json
@@ -231,19 +232,30 @@ def moved_gradients(name, inputs, answer):
     return moved
 
 
-def undetached_gradients(name, inputs, answer):
-    """How far the first step's gradients in float64 are from PyTorch's, relative to their norms, where nothing is detached."""
-    found, keep = [], torch.Tensor.detach
-    for detach in (keep, lambda x: x):
-        model, trained = begin(name, torch.float64)
-        torch.Tensor.detach = detach
-        try:
+@contextlib.contextmanager
+def attributes(*changed):
+    """Sets (object, name, value), and what was there after the block."""
+    before = [(owner, key, getattr(owner, key)) for owner, key, _ in changed]
+    try:
+        for owner, key, value in changed:
+            setattr(owner, key, value)
+        yield
+    finally:
+        for owner, key, value in before:
+            setattr(owner, key, value)
+
+
+def undetached_gradients(name, way, inputs, answer):
+    """The first step's gradients in float64 with what this exporter loses: torch.no_grad(), and TorchScript detach(), too. Empty where
+    PyTorch needs them, as to change a parameter."""
+    model, trained = begin(name, torch.float64)
+    lost = [(torch.no_grad, "__enter__", lambda block: None), (torch.no_grad, "__exit__", lambda block, *raised: None)]
+    try:
+        with attributes(*lost, *([(torch.Tensor, "detach", lambda x: x)] if way.startswith("torchscript") else [])):
             step(model, trained, inputs, answer, torch.float64)
-        finally:
-            torch.Tensor.detach = keep
-        found.append({key: p.grad for key, p in model.named_parameters() if p.grad is not None})
-    exact, other = found
-    return {key: ((other.get(key, 0) - g).norm() / g.norm()).item() for key, g in exact.items()}
+    except RuntimeError:
+        return {}
+    return {key: p.grad.numpy() for key, p in model.named_parameters() if p.grad is not None}
 
 
 def gradients_of(name, dtype, inputs, answer):

@@ -110,15 +110,20 @@ static bool stops(const struct zt_graph *g, const struct zt_node *n, enum zt_wri
 
 /* ---- straight-through estimates ---- */
 
+/* Whether the operator has no gradient. */
+static bool has_no_gradient(const struct zt_node *n) {
+    static const char *const without[] = { "Round",  "Floor", "Ceil",    "Sign", "ArgMax",         "ArgMin",
+                                           "OneHot", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual",
+                                           "Not",    "Shape", "Size",    NULL };
+    return zt_node_is_any(n, without);
+}
+
 /* Whether a gradient passes from output `out` of the node to its input `in`. */
 static bool passes(const struct zt_node *n, int out, int in) {
-    static const char *const stops[] = { "Round",  "Floor", "Ceil",    "Sign", "ArgMax",         "ArgMin",
-                                         "OneHot", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual",
-                                         "Not",    "Shape", "Size",    NULL };
     static const char *const by_index[] = {
         "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", NULL
     };
-    if (zt_node_is_any(n, stops) || (zt_node_is(n, "TopK") && out != n->out[0]))
+    if (has_no_gradient(n) || (zt_node_is(n, "TopK") && out != n->out[0]))
         return false;
     return !(in == 1 && zt_node_is_any(n, by_index)) && !(in == 0 && zt_node_is(n, "Where"));
 }
@@ -169,12 +174,23 @@ static bool is_straight_through(const struct zt_graph *g, const struct zt_node *
            !comes_from(g, difference->in[0], source, true, seen);
 }
 
+/* Whether the node is (q + z) - z, whose z are computed, and q passes them no gradient. */
+static bool takes_again(const struct zt_graph *g, const struct zt_node *n, bool *seen) {
+    const int from = zt_node_is(n, "Sub") && n->in[0] >= 0 && n->in[1] >= 0 ? g->values[n->in[0]]->producer : -1;
+    const struct zt_node *sum = from >= 0 ? g->nodes[from] : NULL;
+    if (!zt_node_is(sum, "Add") || (sum->in[0] != n->in[1]) == (sum->in[1] != n->in[1]))
+        return false;
+    const int z = n->in[1], q = sum->in[0] == z ? sum->in[1] : sum->in[0];
+    return g->values[z]->producer >= 0 && !comes_from(g, q, z, true, seen);
+}
+
 static void detach_estimates(struct zt_graph *g) {
     const int nodes = g->node_count;
     bool *seen = zt_malloc((size_t)g->value_count + 1);
     for (int i = 0; i < nodes; i++)
         for (int k = 0; k < g->nodes[i]->in_count; k++)
-            if (!g->nodes[i]->dead && is_straight_through(g, g->nodes[i], k, seen)) {
+            if (!g->nodes[i]->dead &&
+                (is_straight_through(g, g->nodes[i], k, seen) || (k == 1 && takes_again(g, g->nodes[i], seen)))) {
                 detach(g, g->nodes[i], k);
                 seen = zt_realloc(seen, (size_t)g->value_count + 1);
             }
@@ -203,6 +219,15 @@ void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model) {
 
 /* ---- what is lost ---- */
 
+/* Whether the node is a sum or difference of one value with itself, made of two by the call: the exporter merges what
+ * is computed alike, as a / 2 + detach(a) / 2, which scales a gradient. Nobody writes such a sum without detach(). */
+static bool is_of_merged(const struct search *s, const struct zt_node *n, const struct call *c) {
+    static const char *const sums[] = { "Add", "Sub", NULL };
+    return zt_node_is_any(n, sums) && c->count == 2 && n->in[0] >= 0 && n->in[0] == n->in[1] &&
+           strcmp(c->argument[0], c->argument[1]) != 0 &&
+           zt_map_get(&s->made, c->argument[0], 0) != zt_map_get(&s->made, c->argument[1], 0);
+}
+
 int zt_trainable_flows(const struct zt_onnx *model, const char ***names) {
     struct zt_graph *g = model->graph;
     struct search s;
@@ -212,8 +237,8 @@ int zt_trainable_flows(const struct zt_onnx *model, const char ***names) {
         return 0;
     search_begin(&s, g);
     for (int i = 0; i < g->node_count; i++) {
-        bool removed = false;
-        for (int k = 0; k < s.calls[i].count; k++)
+        bool removed = !g->nodes[i]->dead && is_of_merged(&s, g->nodes[i], &s.calls[i]);
+        for (int k = 0; k < s.calls[i].count && !has_no_gradient(g->nodes[i]); k++)
             removed = removed || is_removed(&s, &s.calls[i], k);
         if (removed && !zt_map_get(&s.restored, s.calls[i].name, 0)) {
             zt_map_put(&s.restored, s.calls[i].name, 1); /* once is enough */

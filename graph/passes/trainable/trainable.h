@@ -21,11 +21,11 @@ void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss
 void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table, const struct zt_onnx *model);
 
 /* Inserts ztrain.Detach, which has no gradient, at the traces of detach() and stop_gradient() that PyTorch's dynamo
- * exporter and jax2onnx leave, and at straight-through estimates z + (q - z) in TorchScript's files (detached.c). Runs
- * on the file's whole graph, before the other passes. */
+ * exporter and jax2onnx leave, and at straight-through estimates z + (q - z) and (q + z) - z in TorchScript's files
+ * (detached.c). Runs on the file's whole graph, before the other passes. */
 void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model);
-/* Traced calls that read something detached at a place that is not known: gradients flow there. Returns the count;
- * names are in the graph's arena. */
+/* Traced calls that read something detached at a place that is not known, or two values that the exporter merged into
+ * one, and add them: gradients flow there. Returns the count; names are in the graph's arena. */
 int zt_trainable_flows(const struct zt_onnx *model, const char ***names);
 /* Other differences of the two values of a straight-through estimate in TorchScript's file: the losses of VQ-VAE's
  * codebook and commitment, where the codes are parameters, and what residual quantization leaves. Each detaches one of
