@@ -75,6 +75,30 @@ START_TEST(torchscript_names_tell_scalars_that_are_parameters) {
 }
 END_TEST
 
+START_TEST(dynamos_names_tell_no_scalar_where_onnxruntime_dropped_the_signature) {
+    struct file f;
+    struct zt_onnx_opset opsets[2] = { { "", 20 }, { "com.microsoft.nchwc", 1 } };
+    begin(&f, NULL);
+    const struct zt_value *pi = use(&f, "_MATH_PI", scalar, &one), *weight = use(&f, "fc.weight", three, mix);
+    f.model.opsets = opsets;
+    f.model.opset_count = 2;
+    ck_assert(zt_trainable_is_optimized(&f.model)); /* TorchScript's */
+    judge(&f);
+    ck_assert(pi->trainable);
+    f.g->nodes[f.g->node_count - 1]->name = "node_mul";
+    zt_pass_trainable(f.g, &f.model, -1);
+    ck_assert(!pi->trainable);
+    ck_assert(weight->trainable);
+    ck_assert(zt_trainable_is_optimized(&f.model));
+    f.model.opset_count = 1;
+    ck_assert(!zt_trainable_is_optimized(&f.model));
+    f.model.producer = "";
+    f.model.opset_count = 2;
+    ck_assert(!zt_trainable_is_optimized(&f.model));
+    zt_graph_destroy(f.g);
+}
+END_TEST
+
 static bool folds(const char *name, const char *folded_from) {
     struct file f;
     begin(&f, signature);
@@ -538,6 +562,7 @@ END_TEST
 int main(void) {
     TCase *cases = tcase_create("trainable_torch");
     tcase_add_test(cases, torchscript_names_tell_scalars_that_are_parameters);
+    tcase_add_test(cases, dynamos_names_tell_no_scalar_where_onnxruntime_dropped_the_signature);
     tcase_add_test(cases, only_elements_picked_and_placed_are_the_parameter);
     tcase_add_test(cases, what_was_computed_of_one_parameter_is_found);
     tcase_add_test(cases, what_numbers_or_names_do_not_prove_is_not_undone);

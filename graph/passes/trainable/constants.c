@@ -15,6 +15,8 @@ enum zt_writer zt_writer_of(const struct zt_onnx *model) {
         return ZT_WRITER_DYNAMO;
     if (zt_torch_is_script(model))
         return ZT_WRITER_TORCHSCRIPT;
+    if (zt_torch_is_stripped(model))
+        return ZT_WRITER_STRIPPED;
     if (model && strncmp(model->producer, "jax2onnx", 8) == 0)
         return ZT_WRITER_JAX;
     if (model && strncmp(model->producer, "skl2onnx", 8) == 0)
@@ -24,6 +26,13 @@ enum zt_writer zt_writer_of(const struct zt_onnx *model) {
 
 bool zt_trainable_is_tensorflow(const struct zt_onnx *model) {
     return zt_writer_of(model) == ZT_WRITER_TENSORFLOW;
+}
+
+bool zt_trainable_is_optimized(const struct zt_onnx *model) {
+    for (int i = 0; i < model->opset_count; i++)
+        if (strcmp(model->opsets[i].domain, "com.microsoft.nchwc") == 0)
+            return zt_writer_of(model) != ZT_WRITER_OTHER;
+    return false;
 }
 
 /* ---- names ---- */

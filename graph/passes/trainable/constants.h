@@ -10,6 +10,7 @@
 enum zt_writer {
     ZT_WRITER_DYNAMO,      /* lists the parameters */
     ZT_WRITER_TORCHSCRIPT, /* parameters have names of the module's state */
+    ZT_WRITER_STRIPPED,    /* dynamo, and what lists the parameters is lost */
     ZT_WRITER_TENSORFLOW,  /* tf2onnx: variables end in ReadVariableOp, or in what was done to them */
     ZT_WRITER_JAX,         /* jax2onnx: values that it makes up are called by what they are for */
     ZT_WRITER_SKLEARN,     /* skl2onnx: constants are called by their reader, or by what was learned before */

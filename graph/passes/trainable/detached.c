@@ -7,7 +7,8 @@
  *                                      that argument is the input in its place where the call has an argument for each
  *                                      input of the node, and the others are what the node reads
  *     jax2onnx                         Identity, whose output is called stop_out_N
- *     torch, TorchScript               none, but z + (q - z) makes no sense without: a straight-through estimate, where
+ *     torch, TorchScript, or dynamo
+ *     without its metadata             none, but z + (q - z) makes no sense without: a straight-through estimate, where
  * q is computed from z and passes it no gradient (rounding, the nearest of some vectors, the one-hot of the largest).
  * The difference is what was detached
  *
@@ -203,7 +204,7 @@ void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model) {
     struct zt_err none = { 0 };
     struct search s;
     search_begin(&s, g);
-    if (writer == ZT_WRITER_TORCHSCRIPT)
+    if (writer == ZT_WRITER_TORCHSCRIPT || writer == ZT_WRITER_STRIPPED)
         detach_estimates(g);
     for (int i = 0; i < nodes && (writer == ZT_WRITER_DYNAMO || writer == ZT_WRITER_JAX); i++) {
         if (!g->nodes[i]->dead && stops(g, g->nodes[i], writer))
@@ -288,6 +289,7 @@ static bool is_residual(const struct zt_graph *g, const struct zt_node *n, const
 }
 
 int zt_trainable_undetached(const struct zt_onnx *model, const struct zt_graph *g, const char ***names) {
+    const enum zt_writer writer = zt_writer_of(model);
     const size_t values = (size_t)g->value_count + 1;
     int count = 0, *behind = zt_malloc(values * sizeof *behind);
     bool *seen = zt_malloc(values);
@@ -295,7 +297,7 @@ int zt_trainable_undetached(const struct zt_onnx *model, const struct zt_graph *
     *names = ZT_NEW_N(g->arena, const char *, g->node_count);
     for (int v = 0; v < g->value_count; v++)
         behind[v] = behind_copies(g, v);
-    for (int d = 0; d < g->node_count && zt_writer_of(model) == ZT_WRITER_TORCHSCRIPT; d++) {
+    for (int d = 0; d < g->node_count && (writer == ZT_WRITER_TORCHSCRIPT || writer == ZT_WRITER_STRIPPED); d++) {
         const struct zt_node *estimate = estimate_of(g, g->nodes[d]);
         const int q = estimate ? behind[estimate->in[0]] : -1, z = estimate ? behind[estimate->in[1]] : -1;
         if (!estimate)

@@ -46,7 +46,8 @@ static int64_t row_of_zeros(const struct zt_value *table) {
 
 int64_t zt_trainable_padding(const struct zt_onnx *model, const struct zt_node *lookup, const struct zt_value *table) {
     const enum zt_writer writer = zt_writer_of(model);
-    if (table->shape.rank != 2 || (writer != ZT_WRITER_DYNAMO && writer != ZT_WRITER_TORCHSCRIPT))
+    const bool torch = writer == ZT_WRITER_DYNAMO || writer == ZT_WRITER_TORCHSCRIPT || writer == ZT_WRITER_STRIPPED;
+    if (table->shape.rank != 2 || !torch)
         return -1;
     const int64_t row = lookup->torch_fx_node ? traced_row(lookup->torch_fx_node) : row_of_zeros(table);
     return row < table->shape.dim[0] ? row : -1;

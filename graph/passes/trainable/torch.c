@@ -206,8 +206,26 @@ void zt_torch_read_folding(struct zt_arena *arena, const struct zt_value *v, con
 
 /* ---- names ---- */
 
-bool zt_torch_is_script(const struct zt_onnx *model) {
+static bool is_unlisted(const struct zt_onnx *model) {
     return model && strncmp(model->producer, "pytorch", 7) == 0 && !model->torch_signature;
+}
+
+/* Whether dynamo named one of the first nodes, "node_linear". */
+static bool has_dynamos_names(const struct zt_onnx *model) {
+    enum { LOOKED_AT = 64 };
+    const int count = model->graph ? model->graph->node_count : 0;
+    for (int n = 0; n < count && n < LOOKED_AT; n++)
+        if (strncmp(model->graph->nodes[n]->name, "node_", 5) == 0)
+            return true;
+    return false;
+}
+
+bool zt_torch_is_script(const struct zt_onnx *model) {
+    return is_unlisted(model) && !has_dynamos_names(model);
+}
+
+bool zt_torch_is_stripped(const struct zt_onnx *model) {
+    return is_unlisted(model) && has_dynamos_names(model);
 }
 
 bool zt_torch_is_made(const struct zt_onnx *model, const struct zt_value *v) {

@@ -59,7 +59,10 @@ const char *zt_torch_module(struct zt_arena *arena, const char *node);
 bool zt_torch_is_numbered(const char *name, const char *with);
 /* Whether a file without a signature comes from the TorchScript exporter. */
 bool zt_torch_is_script(const struct zt_onnx *model);
-/* Whether that exporter made the value of others: "onnx::MatMul_7". */
+/* Whether a file without a signature comes from the dynamo exporter and has lost its metadata, as onnxruntime's
+ * optimizer leaves it. */
+bool zt_torch_is_stripped(const struct zt_onnx *model);
+/* Whether the TorchScript exporter made the value of others: "onnx::MatMul_7". */
 bool zt_torch_is_made(const struct zt_onnx *model, const struct zt_value *v);
 /* Whether a name can be a state name such as "encoder.0.weight", and not a numbered value ("onnx::Mul_19", "val_3",
  * "12") or the path of a node ("/fc/Constant_output_0"). */

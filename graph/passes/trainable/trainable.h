@@ -141,6 +141,10 @@ bool zt_trainable_is_singular(const struct zt_graph *g, const struct zt_value *v
 /* Whether the name is Paddle's for a tensor that is no parameter: a buffer, or computed from parameters. */
 bool zt_trainable_is_no_parameter(const char *name);
 
+/* Whether onnxruntime's optimizer rewrote the file of an exporter whose parameters are told by names and metadata: it
+ * imports all domains that it knows. The optimizer drops metadata, computes with parameters and merges equal ones. */
+bool zt_trainable_is_optimized(const struct zt_onnx *model);
+
 /* Whether tf2onnx wrote the file. */
 bool zt_trainable_is_tensorflow(const struct zt_onnx *model);
 

@@ -154,6 +154,13 @@ static void find_split(struct findings *f) {
 
 /* ---- any exporter ---- */
 
+static void find_optimized(struct findings *f) {
+    if (zt_trainable_is_optimized(f->job->model))
+        find(f, true,
+             "the file was rewritten by onnxruntime's optimizer, which computes with parameters, merges equal ones and "
+             "drops what tells buffers, detach() and frozen weights: train the file that the exporter wrote");
+}
+
 static void find_folds(struct findings *f) {
     struct names names = { 0 };
     f->fold_count = zt_trainable_folds(f->job->model, &f->folds);
@@ -524,6 +531,7 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
     job->finding_count = 0;
     if (job->model->torch_signature)
         zt_torch_read_signature(job->arena, job->model->torch_signature, &f.listed);
+    find_optimized(&f);
     find_lost(&f);
     find_missing(&f);
     find_split(&f);
