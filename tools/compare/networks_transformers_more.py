@@ -59,3 +59,6 @@ any_of("timesfm", "TimesFmModelForPrediction", "TimesFmConfig", {"past_values": 
 any_of("vjepa2", "VJEPA2ForVideoClassification", "VJEPA2Config", {"pixel_values_videos": lambda: rows(4, 3, 32, 32)}, crop_size=32, patch_size=8,
        frames_per_clip=4, hidden_size=32, num_attention_heads=2, num_hidden_layers=2, mlp_ratio=2, num_pooler_layers=1, pred_hidden_size=24,
        pred_num_attention_heads=2, pred_num_hidden_layers=1, num_labels=5)
+any_of("jetmoe", "JetMoeForCausalLM", "JetMoeConfig", {"input_ids": lambda: tokens(8, 64), "use_cache": False}, vocab_size=64, hidden_size=32,
+       num_hidden_layers=2, num_key_value_heads=2, kv_channels=16, intermediate_size=48, max_position_embeddings=64, num_local_experts=4,
+       num_experts_per_tok=2, bos_token_id=2, eos_token_id=3)
