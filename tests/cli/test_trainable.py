@@ -232,6 +232,23 @@ class Blocks(test_jobs.Job):
             self.assertEqual("read outside of its module" in self.train().stderr, doubted, trace)
 
 
+class Scales(test_jobs.Job):
+    """y = softmax(s x q (x k)^T) x v."""
+
+    def make(self, scale):
+        nodes = [node("MatMul", ["x", "q"], ["a"]), node("MatMul", ["x", "k"], ["b"]), node("Transpose", ["b"], ["c"]), node("MatMul", ["a", "c"], ["d"]),
+                 node("Mul", ["d", "s"], ["e"]), node("Softmax", ["e"], ["f"]), node("MatMul", ["x", "v"], ["g"]), node("MatMul", ["f", "g"], ["scores"])]
+        turned = [0.5, -0.25, 0.125, 0.75, -0.5, 0.25, 0.375, -0.125]
+        self.write("m.onnx", model(nodes, [value_info("x", ["n", 2])], [value_info("scores", ["n", 3])],
+                                   [tensor([2, 4], turned, FLOAT, "q"), tensor([2, 4], turned[::-1], FLOAT, "k"), tensor([2, 3], W, FLOAT, "v"),
+                                    tensor([1], [scale], FLOAT, "s")], producer="pytorch"))
+
+    def test_one_over_the_root_of_a_size_is_doubted_and_another_number_is_learned(self):
+        for scale, doubted in [(0.5, True), (0.1, False), (0.4, False)]:  # sizes of 4, 100 and none
+            self.make(scale)
+            self.assertEqual("an attention's scale of 1 / sqrt(n)" in self.train().stderr, doubted, scale)
+
+
 class Frequencies(test_jobs.Job):
     """y = [sin(2 x f), cos(2 x f)] w: Fourier features, whose frequencies may be drawn once."""
 

@@ -108,8 +108,20 @@ static bool leads_to_softmax(const struct zt_graph *g, int value, int products) 
     return products == 0 && is_read_by(g, value, "Softmax");
 }
 
-/* One over the square root of a whole number, in the scores of an attention or their queries: a number that starts
- * there is kept as a parameter of requires_grad=False more often than it is learned. */
+/* Whether vectors of this size, the heads of an attention, are whole parts of an axis of a matrix that trains. */
+static bool may_be_head(const struct zt_graph *g, int64_t size) {
+    for (int i = 0; i < g->value_count; i++) {
+        const struct zt_value *v = g->values[i];
+        for (int k = 0; k < v->shape.rank && v->origin == ZT_FROM_INITIALIZER && v->trainable && v->shape.rank > 1; k++)
+            if (v->shape.dim[k] > 0 && v->shape.dim[k] % size == 0)
+                return true;
+    }
+    return false;
+}
+
+/* One over the square root of the size of a head, in the scores of an attention or their queries: a number that starts
+ * there is kept as a parameter of requires_grad=False more often than it is learned. Another one, as 0.1 is where no
+ * axis has hundreds, is a temperature. */
 static bool is_attention_scale(const struct zt_graph *g, const struct zt_value *v) {
     enum { SIZE = 4096 }; /* of a head; where numbers are small, every float is near such a root */
     int reader = -1;
@@ -120,7 +132,7 @@ static bool is_attention_scale(const struct zt_graph *g, const struct zt_value *
     const double scale = zt_constant_at(v, 0), size = round(1 / (scale * scale));
     const bool scores = zt_node_is(producer_of(g, n->in[n->in[0] == v->id]), "MatMul");
     return scale > 0 && size > 1 && size <= SIZE && (float)scale == (float)(1 / sqrt(size)) &&
-           leads_to_softmax(g, n->out[0], !scores);
+           may_be_head(g, (int64_t)size) && leads_to_softmax(g, n->out[0], !scores);
 }
 
 /* ---- names ---- */

@@ -4,8 +4,8 @@
  *
  * A module that is registered under two names is listed under both, and calls read the last one. The names of its
  * parameters are the same below both, and none of the first ones is read. Of two modules with equal tensors the
- * exporter would have kept those that are listed first; what is folded into a layer is a normalization with statistics.
- */
+ * exporter would have kept those that are listed first, and a call of the same kind may be gone as a copy of another;
+ * what is folded into a layer is a normalization with statistics. */
 #include "graph/passes/trainable/torch.h"
 #include "graph/passes/trainable/trainable.h"
 
@@ -13,8 +13,30 @@
 
 struct trace {
     struct zt_map made, read; /* names of calls, and of what calls read */
+    struct zt_map lost;       /* kinds of calls that are gone, "linear" of linear_1, whose results are read */
+    struct zt_map doubtful;   /* what calls of such a kind read */
     bool gaps;                /* a call reads what the file no longer has */
 };
+
+/* The name of a call without its number. */
+static const char *kind_of(struct zt_arena *arena, const char *call) {
+    size_t length = strlen(call);
+    while (length && call[length - 1] >= '0' && call[length - 1] <= '9')
+        length--;
+    const bool numbered = call[length] && length && call[length - 1] == '_';
+    return numbered ? zt_arena_strndup(arena, call, length - 1) : call;
+}
+
+static void read_doubtful(const struct zt_onnx *model, struct trace *t) {
+    struct zt_graph *g = model->graph;
+    const char *name, *at;
+    for (int i = 0; i < g->node_count; i++) {
+        const char *call = zt_torch_call(g->arena, g->nodes[i], &at);
+        while (call && zt_map_get(&t->lost, kind_of(g->arena, call), 0) && at &&
+               (name = zt_torch_next_argument(g->arena, &at)))
+            zt_map_put(&t->doubtful, name, 1);
+    }
+}
 
 static void read_trace(const struct zt_onnx *model, struct trace *t) {
     struct zt_graph *g = model->graph;
@@ -33,16 +55,20 @@ static void read_trace(const struct zt_onnx *model, struct trace *t) {
         zt_torch_call(g->arena, g->nodes[i], &at);
         while (at && (name = zt_torch_next_argument(g->arena, &at))) {
             zt_map_put(&t->read, name, 1);
-            t->gaps |= !zt_map_get(&t->made, name, 0) && zt_graph_find(g, name) < 0;
+            if (zt_map_get(&t->made, name, 0) || zt_graph_find(g, name) >= 0)
+                continue;
+            t->gaps = true;
+            zt_map_put(&t->lost, kind_of(g->arena, name), 1);
         }
     }
+    read_doubtful(model, t);
 }
 
 /* What is listed, in order, and read. */
 struct list {
     const struct zt_torch_state *states;
     int count;
-    const struct zt_map *read;
+    const struct zt_map *read, *doubtful;
 };
 
 /* Whether the state belongs to module [name, name + length). */
@@ -68,7 +94,7 @@ static bool is_unread(const struct list *l, const char *name, size_t length) {
 }
 
 /* Whether module a, of which no call reads a state, is b under an earlier name: both have the same names, of two
- * parameters or more, and calls read those of b. */
+ * parameters or more, and a call reads one of b, of whose kind none is gone. */
 static bool is_first_name(const struct list *l, const char *a, size_t a_length, const char *b, size_t b_length) {
     int count = 0, others = 0, reads = 0;
     for (int i = 0; i < l->count; i++) {
@@ -80,7 +106,8 @@ static bool is_first_name(const struct list *l, const char *a, size_t a_length, 
         const int other = find_below(l, b, b_length, s->target + a_length);
         if (other < i)
             return false;
-        reads += zt_map_get(l->read, l->states[other].placeholder, 0) != 0;
+        const char *placeholder = l->states[other].placeholder;
+        reads += zt_map_get(l->read, placeholder, 0) && !zt_map_get(l->doubtful, placeholder, 0);
         count += parameter;
     }
     return count > 1 && count == others && reads > 0;
@@ -108,7 +135,7 @@ int zt_trainable_drop_unread(const struct zt_onnx *model, const char **names, in
     int kept = 0;
     read_trace(model, &t);
     const int state_count = zt_torch_states(model->graph->arena, model->torch_signature, &states);
-    const struct list all = { states, state_count, &t.read };
+    const struct list all = { states, state_count, &t.read, &t.doubtful };
     for (int i = 0; i < count; i++) {
         bool unread = t.read.count > 0 && (!t.gaps || is_under_two_names(&all, names[i]));
         for (int s = 0; s < state_count && unread; s++)
@@ -118,5 +145,7 @@ int zt_trainable_drop_unread(const struct zt_onnx *model, const char **names, in
     }
     zt_map_finish(&t.made);
     zt_map_finish(&t.read);
+    zt_map_finish(&t.lost);
+    zt_map_finish(&t.doubtful);
     return kept;
 }
