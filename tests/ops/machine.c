@@ -55,12 +55,14 @@ static size_t shift_of(const struct machine *m, int value) {
     return m->device->module && shifted ? zt_dtype_bytes(v->dtype) : 0;
 }
 
-/* Whether the back end's kernels meet the tensor in other layouts: it has channels and places. On the host no node
- * turns other types than floats from one layout to another. */
+/* Whether the back end's kernels meet the tensor in other layouts: it has channels and places; blocked, channels or a
+ * single element. On the host no node turns other types than floats from one layout to another. */
 static bool can_lie(const struct zt_value *v, const struct options *o) {
-    const bool is_single = v->shape.dim[1] == 1 || zt_dims(&v->shape, 2, v->shape.rank) == 1;
-    return v->producer < 0 && v->shape.rank >= 3 && v->shape.rank <= 5 && (o->blocked || !is_single) &&
-           (o->device->module || (v->dtype == ZT_FLOAT && v->shape.dim[0] > 0));
+    if (v->producer >= 0 || v->shape.rank < 3 || v->shape.rank > 5)
+        return false;
+    const int64_t channels = v->shape.dim[1], places = zt_dims(&v->shape, 2, v->shape.rank);
+    const bool is_some = o->blocked ? channels > 1 || zt_shape_count(&v->shape) == 1 : channels > 1 && places > 1;
+    return is_some && (o->device->module || (v->dtype == ZT_FLOAT && v->shape.dim[0] > 0));
 }
 
 /* Channels last or in blocks for every value, or every second one, that no node makes. */

@@ -4,9 +4,10 @@
  *
  * `--backend cuda --module FOLDER` runs the cases its kernels take on the GPU, through the CUDA module in FOLDER; exit
  * 77 where either is missing. --tf32: products may be rounded there; --last: tensors come with their channels last,
- * with --mixed every second one plain; --blocked N, on the host: in blocks of N channels; --rows: matrices come with
- * filled rows; --fp16: the cases of bfloat16 alone, in float16. --small: check leaves sizes of training out. --from N:
- * the first N cases of those asked for are left out (a line of a failure begins "FAIL N").
+ * with --mixed every second one plain; --blocked N, on the host: in blocks of N channels, and what fills the last block
+ * of a result must be zero; --rows: matrices come with filled rows; --fp16: the cases of bfloat16 alone, in float16.
+ * --small: check leaves sizes of training out. --from N: the first N cases of those asked for are left out (a line of a
+ * failure begins "FAIL N").
  *
  *   check    the back end against the reference kernels; for ref, each type against the same values in double
  *   grad     gradients (zt_grad_build, run eagerly in double) against central differences along random directions
