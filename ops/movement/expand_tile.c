@@ -27,6 +27,19 @@ static bool expand_infer(struct zt_graph *g, int node, struct zt_err *err) {
     return true;
 }
 
+/* Sizes that are not known, of axes of which the input has not one element: they are the input's, or 1. */
+static bool expand_bound(struct zt_graph *g, int node, bool less, struct zt_err *err) {
+    (void)less;
+    const struct zt_value *x = zt_in(g, node, 0), *sizes = zt_in(g, node, 1);
+    bool known = sizes->data || sizes->shape.rank != 1 || sizes->shape.dim[0] > x->shape.rank;
+    for (int k = 1; !known && k <= sizes->shape.dim[0]; k++)
+        known = x->shape.dim[x->shape.rank - k] == 1;
+    if (known)
+        return expand_infer(g, node, err);
+    zt_set_out(g, node, 0, x->dtype, &x->shape);
+    return true;
+}
+
 static bool expand_moves(const struct zt_graph *g, int node, zt_strided_copy_take *take, void *arg,
                          struct zt_err *err) {
     (void)err;
@@ -56,6 +69,7 @@ const struct zt_op zt_op_expand = {
     .flags = ZT_OP_LIGHT,
     .in_types = { 0, ZT_BIT(ZT_INT64) },
     .infer = expand_infer,
+    .bound = expand_bound,
     .grad = expand_grad,
     .no_grad_in = 1 << 1,
     .shape_in = 1 << 1,

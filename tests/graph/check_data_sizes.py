@@ -174,6 +174,18 @@ def placed(rng):
                                      "factor": np.float32(0.01)})
 
 
+def masked(rng):
+    """Halves of large features in the places of these, as `y[mask] = 0.5 * x[mask]` is in a dynamo file: what is put is expanded to as
+    many as the mask has."""
+    nodes = BACKBONE + [
+        ("Greater", ["f", "nothing"], ["large"], {}), ("NonZero", ["large"], ["at"], {}), ("Transpose", ["at"], ["places"], {}),
+        ("GatherND", ["f", "places"], ["values"], {}), ("Mul", ["values", "half"], ["halves"], {}), ("Reshape", ["large", "all"], ["flags"], {}),
+        ("Cast", ["flags"], ["ones"], {"to": TensorProto.INT64}), ("ReduceSum", ["ones"], ["number"], {}), ("Expand", ["halves", "number"], ["filled"], {}),
+        ("ScatterND", ["f", "places", "filled"], ["put"], {}), ("ReduceSumSquare", ["put"], ["sum"], {"keepdims": 0}),
+        ("Mul", ["sum", "factor"], ["mean"], {})] + TO_ROW
+    return model(nodes, base(rng) | {"nothing": np.float32(0.1), "all": np.array([-1]), "half": np.float32(0.5), "factor": np.float32(0.01)})
+
+
 def wide(rng):
     """Chosen rows through LayerNormalization and two products of a size that the CPU's fast kernels take."""
     nodes = BACKBONE + [
@@ -350,6 +362,7 @@ def main():
         check(ztrain, "rejoined", rejoined(rng), folder)
         check(ztrain, "wide", wide(rng), folder)
         check(ztrain, "placed", placed(rng), folder)
+        check(ztrain, "masked", masked(rng), folder)
         check_dropout(ztrain, folder)
         check_apart(ztrain, folder)
         if "--sanitized" not in sys.argv:

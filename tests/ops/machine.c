@@ -6,6 +6,7 @@
 #include "ops/kernel/strided_copy.h"
 #include "ops/table.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct zt_random no_random = { .seed = 1 };

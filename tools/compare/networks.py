@@ -2,6 +2,7 @@
 torchvision, timm, transformers, diffusers and others, and hand-written ones, small in size, with random weights."""
 import networks_fields  # noqa: F401
 import networks_libraries  # noqa: F401
+import networks_losses  # noqa: F401
 import networks_lucidrains  # noqa: F401
 import networks_modules  # noqa: F401
 import networks_modules_planes  # noqa: F401

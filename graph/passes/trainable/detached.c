@@ -229,6 +229,20 @@ static bool is_of_merged(const struct search *s, const struct zt_node *n, const 
            zt_map_get(&s->made, c->argument[0], 0) != zt_map_get(&s->made, c->argument[1], 0);
 }
 
+/* Whether no gradient can pass the node: of a TopK, where only the places are read, as of argsort(). */
+static bool passes_none(const struct zt_graph *g, const struct zt_node *n) {
+    if (!zt_node_is(n, "TopK"))
+        return has_no_gradient(n);
+    for (int i = 0; i < g->output_count; i++)
+        if (g->outputs[i] == n->out[0])
+            return false;
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i]->in_count && !g->nodes[i]->dead; k++)
+            if (g->nodes[i]->in[k] >= 0 && g->nodes[i]->in[k] == n->out[0])
+                return false;
+    return true;
+}
+
 int zt_trainable_flows(const struct zt_onnx *model, const char ***names) {
     struct zt_graph *g = model->graph;
     struct search s;
@@ -239,8 +253,8 @@ int zt_trainable_flows(const struct zt_onnx *model, const char ***names) {
     search_begin(&s, g);
     for (int i = 0; i < g->node_count; i++) {
         bool removed = !g->nodes[i]->dead && is_of_merged(&s, g->nodes[i], &s.calls[i]);
-        for (int k = 0; k < s.calls[i].count && !has_no_gradient(g->nodes[i]); k++)
-            removed = removed || is_removed(&s, &s.calls[i], k);
+        for (int k = 0; k < s.calls[i].count && !removed; k++)
+            removed = is_removed(&s, &s.calls[i], k) && !passes_none(g, g->nodes[i]);
         if (removed && !zt_map_get(&s.restored, s.calls[i].name, 0)) {
             zt_map_put(&s.restored, s.calls[i].name, 1); /* once is enough */
             (*names)[count++] = s.calls[i].name;
