@@ -23,8 +23,8 @@ struct zt_lower_count;
  */
 bool zt_pass_lower(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err);
 
-/* Appends the nodes of every subgraph in g once, nested subgraphs included, with unconnected inputs. For inspection;
- * the result cannot be run. */
+/* Appends the nodes of every subgraph in g once, nested subgraphs included. They read what they capture; inputs and
+ * outputs of the subgraphs are not connected. For inspection; the result cannot be run. */
 bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err);
 
 /* ---- expansion of nodes with subgraphs ---- */

@@ -341,6 +341,7 @@ static void look_at_parameters(struct inspection *s) {
     zt_pass_detach(s->g, s->model);
     zt_pass_split_aliases(s->g, &zt_ops, s->model);
     zt_pass_lower(s->g, &zt_ops, &known);
+    zt_pass_detach(s->g, s->model);
     for (int n = 0; n < s->g->node_count; n++)
         zt_op_resolve(&zt_ops, s->g, n, &known);
     zt_pass_trainable(s->g, s->model, -1);

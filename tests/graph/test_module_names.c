@@ -68,7 +68,7 @@ static bool is_unscoped(const char *namespace, const char *parameter, const char
     const struct read reads[] = { { "a", "Mul", namespace, parameter, NULL, 1 },
                                   { "b", "Mul", namespace, other, NULL, 1 } };
     struct zt_onnx model = make("x: USER_INPUT\n", reads, other ? 2 : 1);
-    const bool unscoped = zt_trainable_is_unscoped(&model, model.graph->values[1]);
+    const bool unscoped = zt_trainable_is_unscoped(&model, model.graph, model.graph->values[1]);
     zt_graph_destroy(model.graph);
     return unscoped;
 }
@@ -97,7 +97,7 @@ START_TEST(a_parameter_that_is_read_inside_of_its_module_too_trains) {
                                          { "b", "Mul", ": Net/body.0: Linear/mul: aten.mul", "body.0.weight", NULL,
                                            1 } };
     struct zt_onnx model = make("x: USER_INPUT\n", reads, 2);
-    ck_assert(!zt_trainable_is_unscoped(&model, model.graph->values[1]));
+    ck_assert(!zt_trainable_is_unscoped(&model, model.graph, model.graph->values[1]));
     zt_graph_destroy(model.graph);
 }
 END_TEST
@@ -111,7 +111,7 @@ static int reads_again(const char *op, const char *namespace, const char *signat
                                   { "c", "Gemm", ": Net/head: Linear/linear", "head.weight", NULL, 1 } };
     struct zt_onnx model = make(signature, reads, 3);
     const char **names;
-    const int count = zt_trainable_read_again(&model, &names);
+    const int count = zt_trainable_read_again(&model, model.graph, &names);
     ck_assert(!count || strcmp(names[0], "b") == 0);
     zt_graph_destroy(model.graph);
     return count;

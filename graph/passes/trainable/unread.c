@@ -1,6 +1,7 @@
 /* Parameters that the network does not use, as a layer that forward() skips. dynamo's exporter lists them in its
  * signature and writes no initializer, as of those that it merged or folded. The traced calls tell them apart: none
  * reads the parameter, and none reads anything that is gone from the file, which may have read it. */
+#include "graph/ir/functions.h"
 #include "graph/passes/trainable/torch.h"
 #include "graph/passes/trainable/trainable.h"
 
@@ -11,26 +12,47 @@ struct trace {
     bool gaps;                /* a call reads what the file no longer has */
 };
 
+static void read_names(const struct zt_onnx *model, const struct zt_graph *g, struct trace *t) {
+    const char *at;
+    for (int i = 0; i < g->node_count; i++) {
+        const char *name = zt_torch_call(model->graph->arena, g->nodes[i], &at);
+        if (name)
+            zt_map_put(&t->made, name, 1);
+        for (int k = 0; k < g->nodes[i]->attr_count; k++)
+            if (g->nodes[i]->attr[k].graph)
+                read_names(model, g->nodes[i]->attr[k].graph, t);
+    }
+}
+
+static void read_arguments(const struct zt_onnx *model, const struct zt_graph *g, struct trace *t) {
+    const char *name, *at;
+    for (int i = 0; i < g->node_count; i++) {
+        zt_torch_call(model->graph->arena, g->nodes[i], &at);
+        while (at && (name = zt_torch_next_argument(model->graph->arena, &at))) {
+            zt_map_put(&t->read, name, 1);
+            t->gaps |= !zt_map_get(&t->made, name, 0) && zt_graph_find(model->graph, name) < 0;
+        }
+        for (int k = 0; k < g->nodes[i]->attr_count; k++)
+            if (g->nodes[i]->attr[k].graph)
+                read_arguments(model, g->nodes[i]->attr[k].graph, t);
+    }
+}
+
+/* Of the model's graph and its functions, with the graphs inside of their nodes. */
 static void read_trace(const struct zt_onnx *model, struct trace *t) {
     struct zt_graph *g = model->graph;
     struct zt_torch_state *states;
-    const char *name, *at;
-    const int count = zt_torch_states(g->arena, model->torch_signature, &states);
+    const int count = zt_torch_states(g->arena, model->torch_signature, &states),
+              functions = g->functions ? g->functions->count : 0;
     zt_torch_read_signature(g->arena, model->torch_signature, &t->made); /* inputs, which the export may rename */
     for (int i = 0; i < count; i++)
         zt_map_put(&t->made, states[i].placeholder, 1);
-    for (int i = 0; i < g->node_count; i++) {
-        name = zt_torch_call(g->arena, g->nodes[i], &at);
-        if (name)
-            zt_map_put(&t->made, name, 1);
-    }
-    for (int i = 0; i < g->node_count; i++) {
-        zt_torch_call(g->arena, g->nodes[i], &at);
-        while (at && (name = zt_torch_next_argument(g->arena, &at))) {
-            zt_map_put(&t->read, name, 1);
-            t->gaps |= !zt_map_get(&t->made, name, 0) && zt_graph_find(g, name) < 0;
-        }
-    }
+    read_names(model, g, t);
+    for (int i = 0; i < functions; i++)
+        read_names(model, g->functions->at[i].body, t);
+    read_arguments(model, g, t);
+    for (int i = 0; i < functions; i++)
+        read_arguments(model, g->functions->at[i].body, t);
 }
 
 int zt_trainable_drop_unread(const struct zt_onnx *model, const char **names, int count) {

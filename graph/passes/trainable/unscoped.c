@@ -80,8 +80,7 @@ static bool has_deeper(const struct zt_graph *g, const struct zt_node *like) {
     return false;
 }
 
-bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_value *v) {
-    const struct zt_graph *g = model->graph;
+bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_graph *g, const struct zt_value *v) {
     const struct zt_node *reader = NULL;
     const int id = zt_graph_find(g, v->name);
     int most = 0;
@@ -91,7 +90,7 @@ bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_value
         bool reads = false;
         for (int k = 0; k < g->nodes[i]->in_count; k++)
             reads |= g->nodes[i]->in[k] == id;
-        if (!reads)
+        if (!reads || g->nodes[i]->dead)
             continue;
         const int levels = reaches(g, g->nodes[i], id);
         if (!levels)
@@ -115,8 +114,7 @@ static bool is_read_inside(const struct zt_graph *g, const struct zt_node *like,
     return false;
 }
 
-int zt_trainable_read_again(const struct zt_onnx *model, const char ***names) {
-    struct zt_graph *g = model->graph;
+int zt_trainable_read_again(const struct zt_onnx *model, const struct zt_graph *g, const char ***names) {
     int count = 0;
     *names = ZT_NEW_N(g->arena, const char *, g->node_count + 1);
     for (int i = 0; i < g->node_count && model->torch_signature; i++) {
