@@ -255,7 +255,7 @@ static bool open_body(const struct copy *c, struct zt_lower_counter *counter, co
     return copy_body(c, &f, &(struct body_inputs){ in, body->input_count, captured }, out, body->output_count);
 }
 
-bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err) {
+bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, int most, struct zt_err *err) {
     struct zt_lower_counter counter;
     bool ok = true;
     zt_lower_counter_init(&counter, g->functions, table);
@@ -267,6 +267,8 @@ bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, st
             ok = !body || open_body(&c, &counter, &c.like.attr[i], captured);
             captured += body ? body->captured_count : 0;
         }
+        if (ok && g->node_count > most)
+            ok = zt_fail(err, ZT_EXIT_MODEL, "more than %d nodes", most);
     }
     zt_lower_counter_finish(&counter);
     return ok;

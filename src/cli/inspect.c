@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/vec.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -328,7 +329,7 @@ static void look_at_nodes(struct inspection *s) {
     s->g = zt_graph_clone(s->model->graph);
     zt_pass_lower(s->g, &zt_ops, &s->problems);
     s->plain = s->g->node_count;
-    zt_pass_open_bodies(s->g, &zt_ops, &s->problems);
+    zt_pass_open_bodies(s->g, &zt_ops, INT_MAX, &s->problems);
     mark_needed(s);
     resolve_nodes(s);
 }

@@ -139,11 +139,12 @@ static bool has_bodies(const struct zt_graph *g) {
 }
 
 struct zt_graph *zt_trainable_opened(const struct zt_graph *g) {
+    enum { MOST = 1 << 11 }; /* small files that stand for large graphs are to be refused at once */
     struct zt_err none = { 0 };
     if (!g->table || !has_bodies(g))
         return NULL;
     struct zt_graph *to = zt_graph_clone_in(g->arena, g);
-    bool ok = zt_pass_open_bodies(to, g->table, &none);
+    bool ok = zt_pass_open_bodies(to, g->table, g->node_count + MOST, &none);
     for (int n = 0; ok && n < to->node_count; n++) {
         for (int i = 0; i < to->nodes[n]->attr_count; i++)
             to->nodes[n]->dead |= to->nodes[n]->attr[i].graph != NULL;

@@ -22,7 +22,7 @@ void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table, 
 
 /* A copy of a resolved graph with the nodes inside of its nodes in their place (zt_pass_open_bodies()), to look at the
  * readers of initializers, whose ids and contents are the same. In g's arena; destroy it first. NULL: there are no such
- * nodes, or too many. */
+ * nodes, or more than 2048. */
 struct zt_graph *zt_trainable_opened(const struct zt_graph *g);
 
 /* Inserts ztrain.Detach, which has no gradient, at the traces of detach() and stop_gradient() that PyTorch's dynamo
