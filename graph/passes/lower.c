@@ -125,7 +125,12 @@ static bool add_node(const struct copy *c, const struct node_copy *of) {
     copy->captured = n->captured;
     copy->attr = (struct zt_attr *)of->attrs.at;
     copy->attr_count = of->attrs.count;
+    copy->torch_namespace = n->torch_namespace;
+    copy->torch_fx_node = n->torch_fx_node;
+    copy->torch_rule = n->torch_rule;
     take_place(c, id);
+    if (n->file_index < 0)
+        copy->file_index = -1;
     return !c->resolve || zt_op_resolve(c->table, c->g, id, c->err);
 }
 
@@ -233,32 +238,37 @@ bool zt_pass_lower(struct zt_graph *g, const struct zt_op_table *table, struct z
     return ok && (!any || zt_graph_sort(g, err));
 }
 
-static bool open_body(const struct copy *c, struct zt_lower_counter *counter, const struct zt_attr *attr) {
+/* `captured`: the values that the body captures. */
+static bool open_body(const struct copy *c, struct zt_lower_counter *counter, const struct zt_attr *attr,
+                      const int *captured) {
     const struct zt_graph *body = attr->graph;
     const struct zt_lower_count count = zt_lower_count_subgraph(counter, body);
     if (!zt_lower_charge(c->g, &c->like, &count, 1, true, c->err))
         return false;
     int *in = ZT_NEW_N(c->g->arena, int, body->input_count), *out = ZT_NEW_N(c->g->arena, int, body->output_count);
-    int *captured = ZT_NEW_N(c->g->arena, int, body->captured_count);
     memset(out, -1, (size_t)body->output_count * sizeof *out);
     for (int i = 0; i < body->input_count; i++)
         in[i] = zt_graph_add_value(c->g, NULL, ZT_UNDEFINED, NULL);
-    for (int i = 0; i < body->captured_count; i++)
-        captured[i] = zt_graph_add_value(c->g, NULL, ZT_UNDEFINED, NULL);
     struct frame f = { .body = body,
                        .bound = attr->bound,
                        .prefix = zt_arena_printf(c->g->arena, "%s/%s/", c->like.name, attr->name) };
     return copy_body(c, &f, &(struct body_inputs){ in, body->input_count, captured }, out, body->output_count);
 }
 
-bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err) {
+bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, int most, struct zt_err *err) {
     struct zt_lower_counter counter;
     bool ok = true;
     zt_lower_counter_init(&counter, g->functions, table);
     for (int n = 0; ok && n < g->node_count; n++) { /* appended nodes have their turn too */
         struct copy c = { .g = g, .table = table, .like = *g->nodes[n], .err = err };
-        for (int i = 0; ok && i < c.like.attr_count; i++)
-            ok = !c.like.attr[i].graph || open_body(&c, &counter, &c.like.attr[i]);
+        const int *captured = c.like.in + c.like.in_count - c.like.captured;
+        for (int i = 0; ok && i < c.like.attr_count; i++) {
+            const struct zt_graph *body = c.like.attr[i].graph;
+            ok = !body || open_body(&c, &counter, &c.like.attr[i], captured);
+            captured += body ? body->captured_count : 0;
+        }
+        if (ok && g->node_count > most)
+            ok = zt_fail(err, ZT_EXIT_MODEL, "more than %d nodes", most);
     }
     zt_lower_counter_finish(&counter);
     return ok;

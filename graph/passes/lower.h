@@ -23,9 +23,10 @@ struct zt_lower_count;
  */
 bool zt_pass_lower(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err);
 
-/* Appends the nodes of every subgraph in g once, nested subgraphs included, with unconnected inputs. For inspection;
- * the result cannot be run. */
-bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, struct zt_err *err);
+/* Appends the nodes of every subgraph in g once, nested subgraphs included. They read what they capture; inputs and
+ * outputs of the subgraphs are not connected. Fails when g has more than `most` nodes then. For inspection; the result
+ * cannot be run. */
+bool zt_pass_open_bodies(struct zt_graph *g, const struct zt_op_table *table, int most, struct zt_err *err);
 
 /* ---- expansion of nodes with subgraphs ---- */
 

@@ -274,8 +274,10 @@ static bool open_model(struct zt_arrays *a, struct zt_err *err) {
         zt_pass_detach(a->graph, a->model);
         zt_pass_split_aliases(a->graph, &zt_ops, a->model);
     }
-    if (!zt_pass_lower(a->graph, &zt_ops, err) ||
-        !zt_pass_resolve(a->graph, &zt_ops, a->graph->outputs, a->graph->output_count, err))
+    const bool lowered = zt_pass_lower(a->graph, &zt_ops, err);
+    if (lowered && a->split_aliases)
+        zt_pass_detach(a->graph, a->model);
+    if (!lowered || !zt_pass_resolve(a->graph, &zt_ops, a->graph->outputs, a->graph->output_count, err))
         return zt_err_within(err, 0, "%s", a->options->model);
     zt_graph_align_constants(a->graph);
     return true;

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/vec.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -328,7 +329,7 @@ static void look_at_nodes(struct inspection *s) {
     s->g = zt_graph_clone(s->model->graph);
     zt_pass_lower(s->g, &zt_ops, &s->problems);
     s->plain = s->g->node_count;
-    zt_pass_open_bodies(s->g, &zt_ops, &s->problems);
+    zt_pass_open_bodies(s->g, &zt_ops, INT_MAX, &s->problems);
     mark_needed(s);
     resolve_nodes(s);
 }
@@ -341,6 +342,7 @@ static void look_at_parameters(struct inspection *s) {
     zt_pass_detach(s->g, s->model);
     zt_pass_split_aliases(s->g, &zt_ops, s->model);
     zt_pass_lower(s->g, &zt_ops, &known);
+    zt_pass_detach(s->g, s->model);
     for (int n = 0; n < s->g->node_count; n++)
         zt_op_resolve(&zt_ops, s->g, n, &known);
     zt_pass_trainable(s->g, s->model, -1);

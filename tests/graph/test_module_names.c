@@ -68,7 +68,7 @@ static bool is_unscoped(const char *namespace, const char *parameter, const char
     const struct read reads[] = { { "a", "Mul", namespace, parameter, NULL, 1 },
                                   { "b", "Mul", namespace, other, NULL, 1 } };
     struct zt_onnx model = make("x: USER_INPUT\n", reads, other ? 2 : 1);
-    const bool unscoped = zt_trainable_is_unscoped(&model, model.graph->values[1]);
+    const bool unscoped = zt_trainable_is_unscoped(&model, model.graph, model.graph->values[1]);
     zt_graph_destroy(model.graph);
     return unscoped;
 }
@@ -97,10 +97,10 @@ START_TEST(a_parameter_that_a_method_reads_outside_of_its_module_trains) {
                                          { "b", "Mul", ": Net/enc: Enc/enc.body.0: Streams/mul: aten.mul",
                                            "enc.body.0.alpha", NULL, 1 } };
     struct zt_onnx model = make("x: USER_INPUT\n", reads, 1);
-    ck_assert(zt_trainable_is_unscoped(&model, model.graph->values[1]));
+    ck_assert(zt_trainable_is_unscoped(&model, model.graph, model.graph->values[1]));
     zt_graph_destroy(model.graph);
     model = make("x: USER_INPUT\n", reads, 2); /* forward() reads alpha */
-    ck_assert(!zt_trainable_is_unscoped(&model, model.graph->values[1]));
+    ck_assert(!zt_trainable_is_unscoped(&model, model.graph, model.graph->values[1]));
     zt_graph_destroy(model.graph);
 }
 END_TEST
@@ -108,9 +108,9 @@ END_TEST
 START_TEST(a_node_with_a_trace_of_source_lines_is_in_no_block) {
     static const struct read reads[] = { { "a", "Mul", ": Net/mul: aten.mul", "body.0.weight", NULL, 1 } };
     struct zt_onnx model = make("x: USER_INPUT\n", reads, 1);
-    ck_assert(zt_trainable_is_unscoped(&model, model.graph->values[1]));
+    ck_assert(zt_trainable_is_unscoped(&model, model.graph, model.graph->values[1]));
     model.graph->nodes[0]->torch_in_source = true; /* body[0].forward(x) */
-    ck_assert(!zt_trainable_is_unscoped(&model, model.graph->values[1]));
+    ck_assert(!zt_trainable_is_unscoped(&model, model.graph, model.graph->values[1]));
     zt_graph_destroy(model.graph);
 }
 END_TEST
@@ -120,7 +120,7 @@ START_TEST(a_parameter_that_is_read_inside_of_its_module_too_trains) {
                                          { "b", "Mul", ": Net/body.0: Linear/mul: aten.mul", "body.0.weight", NULL,
                                            1 } };
     struct zt_onnx model = make("x: USER_INPUT\n", reads, 2);
-    ck_assert(!zt_trainable_is_unscoped(&model, model.graph->values[1]));
+    ck_assert(!zt_trainable_is_unscoped(&model, model.graph, model.graph->values[1]));
     zt_graph_destroy(model.graph);
 }
 END_TEST

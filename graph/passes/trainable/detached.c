@@ -13,6 +13,8 @@
  * The difference is what was detached
  *
  * Such an input is read through ztrain.Detach, which has no gradient. */
+#include "base/vec.h"
+#include "graph/ir/functions.h"
 #include "graph/passes/trainable/constants.h"
 #include "graph/passes/trainable/torch.h"
 #include "graph/passes/trainable/trainable.h"
@@ -41,7 +43,7 @@ static bool read_call(struct zt_arena *arena, const struct zt_node *n, struct ca
 }
 
 struct search {
-    struct zt_graph *g;
+    const struct zt_graph *g;
     struct call *calls;     /* of each node; name NULL: none is known */
     struct zt_map made;     /* names of calls that are nodes */
     struct zt_map restored; /* names of calls of which a node reads what is detached at a known place */
@@ -77,10 +79,10 @@ static bool is_detached(const struct search *s, int i, int k) {
     return k < c->count && is_removed(s, c, k) && is_whole(s, s->g->nodes[i], c) && s->g->nodes[i]->in[k] >= 0;
 }
 
-static void search_begin(struct search *s, struct zt_graph *g) {
-    *s = (struct search){ .g = g, .calls = ZT_NEW_N(g->arena, struct call, g->node_count) };
+static void search_begin(struct search *s, struct zt_arena *arena, const struct zt_graph *g) {
+    *s = (struct search){ .g = g, .calls = ZT_NEW_N(arena, struct call, g->node_count) };
     for (int i = 0; i < g->node_count; i++)
-        if (!g->nodes[i]->dead && read_call(g->arena, g->nodes[i], &s->calls[i]))
+        if (!g->nodes[i]->dead && read_call(arena, g->nodes[i], &s->calls[i]))
             zt_map_put(&s->made, s->calls[i].name, 1);
     for (int i = 0; i < g->node_count; i++)
         for (int k = 0; k < s->calls[i].count; k++)
@@ -90,8 +92,15 @@ static void search_begin(struct search *s, struct zt_graph *g) {
 
 /* ---- what is restored ---- */
 
-/* Makes input `in` of the node read its value through ztrain.Detach. */
+static bool is_ours(const struct zt_node *n) {
+    return strcmp(n->op_type, "Detach") == 0 && strcmp(n->domain, "ztrain") == 0;
+}
+
+/* Makes input `in` of the node read its value through ztrain.Detach, once. */
 static void detach(struct zt_graph *g, struct zt_node *n, int in) {
+    const int from = g->values[n->in[in]]->producer;
+    if (from >= 0 && is_ours(g->nodes[from]))
+        return;
     const char *name = zt_arena_printf(g->arena, "%s.detach", n->name);
     int out = zt_graph_add_value(g, zt_arena_printf(g->arena, "%s.%d", name, in), ZT_UNDEFINED, NULL);
     const int node =
@@ -104,8 +113,10 @@ static void detach(struct zt_graph *g, struct zt_node *n, int in) {
 static bool stops(const struct zt_graph *g, const struct zt_node *n, enum zt_writer writer) {
     if (!zt_node_is(n, "Identity") || n->in_count != 1 || n->in[0] < 0)
         return false;
-    if (writer == ZT_WRITER_JAX)
-        return zt_torch_is_numbered(g->values[n->out[0]]->name, "stop_out_");
+    if (writer == ZT_WRITER_JAX) {
+        const char *name = g->values[n->out[0]]->name, *part = strrchr(name, '/'); /* behind the call of a function */
+        return zt_torch_is_numbered(part ? part + 1 : name, "stop_out_");
+    }
     return n->torch_fx_node && strstr(n->torch_fx_node, "target=torch.ops.aten.detach.");
 }
 
@@ -198,12 +209,33 @@ static void detach_estimates(struct zt_graph *g) {
     free(seen);
 }
 
-void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model) {
-    const enum zt_writer writer = zt_writer_of(model);
+static bool detach_in(struct zt_graph *g, enum zt_writer writer);
+
+/* Gives the node graphs of its own where gradients stop inside of them. */
+static bool detach_in_bodies(const struct zt_graph *g, struct zt_node *n, enum zt_writer writer) {
+    bool any = false;
+    for (int i = 0; i < n->attr_count; i++) {
+        const struct zt_graph *body = n->attr[i].graph;
+        struct zt_graph *to = body ? zt_graph_clone_in(g->arena, body) : NULL;
+        if (!to)
+            continue;
+        to->captured = body->captured;
+        to->captured_count = body->captured_count;
+        const bool found = detach_in(to, writer);
+        zt_graph_settle(to);
+        n->attr[i].graph = found ? to : body;
+        any |= found;
+    }
+    return any;
+}
+
+/* Returns whether something was detached, in the graph or in those of its nodes. */
+static bool detach_in(struct zt_graph *g, enum zt_writer writer) {
     const int nodes = g->node_count;
+    bool inside = false;
     struct zt_err none = { 0 };
     struct search s;
-    search_begin(&s, g);
+    search_begin(&s, g->arena, g);
     if (writer == ZT_WRITER_TORCHSCRIPT || writer == ZT_WRITER_STRIPPED)
         detach_estimates(g);
     for (int i = 0; i < nodes && (writer == ZT_WRITER_DYNAMO || writer == ZT_WRITER_JAX); i++) {
@@ -213,9 +245,20 @@ void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model) {
             if (is_detached(&s, i, k))
                 detach(g, g->nodes[i], k);
     }
-    if (g->node_count > nodes)
+    for (int i = 0; i < nodes; i++)
+        inside |= !g->nodes[i]->dead && detach_in_bodies(g, g->nodes[i], writer);
+    const bool found = g->node_count > nodes;
+    if (found)
         zt_graph_sort(g, &none); /* a graph stays sorted where a value is read through one more node */
     search_finish(&s);
+    return found || inside;
+}
+
+void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model) {
+    const enum zt_writer writer = zt_writer_of(model);
+    if (writer == ZT_WRITER_TORCHSCRIPT || writer == ZT_WRITER_STRIPPED || writer == ZT_WRITER_DYNAMO ||
+        writer == ZT_WRITER_JAX)
+        detach_in(g, writer);
 }
 
 /* ---- what is lost ---- */
@@ -243,24 +286,40 @@ static bool passes_none(const struct zt_graph *g, const struct zt_node *n) {
     return true;
 }
 
-int zt_trainable_flows(const struct zt_onnx *model, const char ***names) {
-    struct zt_graph *g = model->graph;
+struct flows {
+    const char **at;
+    int count, room;
+};
+
+static void find_flows(struct zt_arena *arena, const struct zt_graph *g, struct flows *to) {
     struct search s;
-    int count = 0;
-    *names = ZT_NEW_N(g->arena, const char *, g->node_count);
-    if (zt_writer_of(model) != ZT_WRITER_DYNAMO)
-        return 0;
-    search_begin(&s, g);
+    search_begin(&s, arena, g);
     for (int i = 0; i < g->node_count; i++) {
         bool removed = !g->nodes[i]->dead && is_of_merged(&s, g->nodes[i], &s.calls[i]);
         for (int k = 0; k < s.calls[i].count && !removed; k++)
             removed = is_removed(&s, &s.calls[i], k) && !passes_none(g, g->nodes[i]);
         if (removed && !zt_map_get(&s.restored, s.calls[i].name, 0)) {
             zt_map_put(&s.restored, s.calls[i].name, 1); /* once is enough */
-            (*names)[count++] = s.calls[i].name;
+            zt_vec_push(to, s.calls[i].name);
         }
+        for (int k = 0; k < g->nodes[i]->attr_count; k++)
+            if (g->nodes[i]->attr[k].graph)
+                find_flows(arena, g->nodes[i]->attr[k].graph, to);
     }
     search_finish(&s);
+}
+
+int zt_trainable_flows(const struct zt_onnx *model, const char ***names) {
+    const struct zt_graph *g = model->graph;
+    struct flows list = { 0 };
+    if (zt_writer_of(model) == ZT_WRITER_DYNAMO) {
+        find_flows(g->arena, g, &list);
+        for (int i = 0; g->functions && i < g->functions->count; i++)
+            find_flows(g->arena, g->functions->at[i].body, &list);
+    }
+    const int count = list.count;
+    *names = zt_vec_copy(g->arena, &list);
+    zt_vec_finish(&list);
     return count;
 }
 
@@ -274,7 +333,7 @@ static bool is_between(const struct zt_node *n, const int *behind, int q, int z)
 
 /* The difference in z + detach(q - z) that a node detaches; NULL: it is no such node. */
 static const struct zt_node *estimate_of(const struct zt_graph *g, const struct zt_node *n) {
-    const int from = !n->dead && strcmp(n->op_type, "Detach") == 0 ? g->values[n->in[0]]->producer : -1;
+    const int from = !n->dead && is_ours(n) ? g->values[n->in[0]]->producer : -1;
     return from >= 0 && zt_node_is(g->nodes[from], "Sub") ? g->nodes[from] : NULL;
 }
 

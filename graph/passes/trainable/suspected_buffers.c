@@ -236,7 +236,7 @@ const char *zt_trainable_doubt(const struct zt_graph *g, const struct zt_value *
         return "frequencies of sines and cosines";
     if (is_attention_scale(g, v))
         return "an attention's scale of 1 / sqrt(n)";
-    if (writer == ZT_WRITER_DYNAMO && zt_trainable_is_unscoped(model, v))
+    if (writer == ZT_WRITER_DYNAMO && zt_trainable_is_unscoped(model, g, v))
         return "read outside of its module, as in torch.no_grad()";
     const char *table = zt_trainable_table(v, writer == ZT_WRITER_DYNAMO);
     return table || writer == ZT_WRITER_DYNAMO ? table : doubt_of(g, v, model);

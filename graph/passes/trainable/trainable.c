@@ -14,6 +14,7 @@
  * A scale of quantization trains where the config asks for it (ztrain.qat.scales). */
 #include "graph/passes/trainable/trainable.h"
 
+#include "graph/passes/lower.h"
 #include "graph/passes/trainable/constants.h"
 #include "graph/passes/trainable/torch.h"
 
@@ -129,9 +130,39 @@ static const char *why_unreached(const struct zt_graph *g, const struct path *p)
     return zt_arena_printf(g->arena, "no differentiable path from %s (%s) to the loss", n->name, n->op_type);
 }
 
+static bool has_bodies(const struct zt_graph *g) {
+    for (int n = 0; n < g->node_count; n++)
+        for (int i = 0; i < g->nodes[n]->attr_count && !g->nodes[n]->dead; i++)
+            if (g->nodes[n]->attr[i].graph)
+                return true;
+    return false;
+}
+
+struct zt_graph *zt_trainable_opened(const struct zt_graph *g) {
+    enum { MOST = 1 << 11 }; /* small files that stand for large graphs are to be refused at once */
+    struct zt_err none = { 0 };
+    if (!g->table || !has_bodies(g))
+        return NULL;
+    struct zt_graph *to = zt_graph_clone_in(g->arena, g);
+    bool ok = zt_pass_open_bodies(to, g->table, g->node_count + MOST, &none);
+    for (int n = 0; ok && n < to->node_count; n++) {
+        for (int i = 0; i < to->nodes[n]->attr_count; i++)
+            to->nodes[n]->dead |= to->nodes[n]->attr[i].graph != NULL;
+        if (n >= g->node_count)
+            zt_op_resolve(g->table, to, n, &none); /* one without a row has a reason when it runs */
+    }
+    for (int v = g->value_count; ok && v < to->value_count; v++)
+        to->values[v]->reached = true; /* by a gradient of the loss or not: it is not looked for inside */
+    if (ok && zt_graph_index(to, &none))
+        return to;
+    zt_graph_destroy(to);
+    return NULL;
+}
+
 /* The exporter, as far as it decides whether a tensor trains. */
 struct exporter {
-    const struct zt_map *listed; /* of the signature; NULL: the graph has none */
+    const struct zt_graph *readers; /* the graph with the nodes inside of its nodes */
+    const struct zt_map *listed;    /* of the signature; NULL: the graph has none */
     enum zt_writer writer;
 };
 
@@ -174,7 +205,8 @@ static bool is_unreached(const struct zt_graph *g, const struct zt_value *v, con
                          const struct exporter *by) {
     const char *form;
     const bool product = p->reader >= 0 && g->nodes[p->reader]->op && g->nodes[p->reader]->op->flops;
-    return p->through < 0 && !p->stopped && (by->listed || p->reader < 0 || product) && is_parameter(g, v, by, &form);
+    return p->through < 0 && !p->stopped && (by->listed || p->reader < 0 || product) &&
+           is_parameter(by->readers, v, by, &form);
 }
 
 static bool is_trainable(const struct zt_graph *g, struct zt_value *v, const struct path *p, const struct exporter *by,
@@ -197,14 +229,17 @@ static bool is_trainable(const struct zt_graph *g, struct zt_value *v, const str
         *why = "a scale of quantization: ztrain.qat.scales \"learn\" trains it";
         return false;
     }
-    return is_parameter(g, v, by, why);
+    return is_parameter(by->readers, v, by, why);
 }
 
 void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss) {
     struct zt_map listed = { 0 };
     struct path *paths = walk(g, loss);
     const bool has_signature = model && model->torch_signature;
-    const struct exporter by = { .listed = has_signature ? &listed : NULL, .writer = zt_writer_of(model) };
+    struct zt_graph *opened = zt_trainable_opened(g);
+    const struct exporter by = { .readers = opened ? opened : g,
+                                 .listed = has_signature ? &listed : NULL,
+                                 .writer = zt_writer_of(model) };
     if (has_signature)
         zt_torch_read_signature(g->arena, model->torch_signature, &listed);
     for (int i = 0; i < g->value_count; i++) {
@@ -213,6 +248,7 @@ void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss
             g->values[i]->trainable = is_trainable(g, g->values[i], &paths[i], &by, &g->values[i]->why);
     }
     zt_map_finish(&listed);
+    zt_graph_destroy(opened);
     free(paths);
 }
 

@@ -20,9 +20,15 @@ void zt_pass_trainable(struct zt_graph *g, const struct zt_onnx *model, int loss
  * nodes are dropped: a copy that the loss does not need must not change with its source. */
 void zt_pass_split_aliases(struct zt_graph *g, const struct zt_op_table *table, const struct zt_onnx *model);
 
+/* A copy of a resolved graph with the nodes inside of its nodes in their place (zt_pass_open_bodies()), to look at the
+ * readers of initializers, whose ids and contents are the same. In g's arena; destroy it first. NULL: there are no such
+ * nodes, or more than 2048. */
+struct zt_graph *zt_trainable_opened(const struct zt_graph *g);
+
 /* Inserts ztrain.Detach, which has no gradient, at the traces of detach() and stop_gradient() that PyTorch's dynamo
  * exporter and jax2onnx leave, and at straight-through estimates z + (q - z) and (q + z) - z in TorchScript's files
- * (detached.c). Runs on the file's whole graph, before the other passes. */
+ * (detached.c), also inside of nodes. Runs on the file's whole graph, before the other passes, and again after
+ * zt_pass_lower() for what functions held. */
 void zt_pass_detach(struct zt_graph *g, const struct zt_onnx *model);
 /* Traced calls that read something detached at a place that is not known, or two values that the exporter merged into
  * one, and add them: gradients flow there. Returns the count; names are in the graph's arena. */
@@ -159,15 +165,15 @@ int64_t zt_trainable_padding(const struct zt_onnx *model, const struct zt_node *
  * that is fixed. */
 bool zt_trainable_is_adapted(const struct zt_graph *g, const struct zt_value *v);
 
-/* Whether dynamo's file shows the parameter read outside of its module, as in torch.no_grad(). After
- * zt_pass_find_sources(). */
-bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_value *v);
+/* Whether dynamo's file shows the parameter read outside of its module, as in torch.no_grad(). `g`: the model's graph
+ * or what is needed of it, with functions lowered. After zt_pass_find_sources(). */
+bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_graph *g, const struct zt_value *v);
 
-/* Nodes of dynamo's file that read a parameter outside of its module, which a node of the same operator reads inside,
- * too: the same layers in torch.no_grad() (unscoped.c). `needed`: what the loss needs of the model's graph, after
+/* Nodes of `g`, of dynamo's file, that read a parameter outside of its module, which a node of the same operator reads
+ * inside, too: the same layers in torch.no_grad() (unscoped.c). `g`: what the loss needs of the model's graph, after
  * zt_pass_trainable(); nodes from which no gradient of it comes are not among them. After zt_pass_find_sources().
  * Returns the count; names are those of the nodes, in the graph's arena. */
-int zt_trainable_read_again(const struct zt_onnx *model, const struct zt_graph *needed, const char ***names);
+int zt_trainable_read_again(const struct zt_onnx *model, const struct zt_graph *g, const char ***names);
 
 /* Whether zeros are spread in a matrix as a product with a mask leaves them: 2 % or more of it, not whole rows or
  * columns. */

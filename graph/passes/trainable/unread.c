@@ -6,6 +6,7 @@
  * parameters are the same below both, and none of the first ones is read. Of two modules with equal tensors the
  * exporter would have kept those that are listed first, and a call of the same kind may be gone as a copy of another;
  * what is folded into a layer is a normalization with statistics. */
+#include "graph/ir/functions.h"
 #include "graph/passes/trainable/torch.h"
 #include "graph/passes/trainable/trainable.h"
 
@@ -27,41 +28,67 @@ static const char *kind_of(struct zt_arena *arena, const char *call) {
     return numbered ? zt_arena_strndup(arena, call, length - 1) : call;
 }
 
-static void read_doubtful(const struct zt_onnx *model, struct trace *t) {
-    struct zt_graph *g = model->graph;
-    const char *name, *at;
+static void read_names(const struct zt_onnx *model, const struct zt_graph *g, struct trace *t) {
+    const char *at;
     for (int i = 0; i < g->node_count; i++) {
-        const char *call = zt_torch_call(g->arena, g->nodes[i], &at);
-        while (call && zt_map_get(&t->lost, kind_of(g->arena, call), 0) && at &&
-               (name = zt_torch_next_argument(g->arena, &at)))
-            zt_map_put(&t->doubtful, name, 1);
+        const char *name = zt_torch_call(model->graph->arena, g->nodes[i], &at);
+        if (name)
+            zt_map_put(&t->made, name, 1);
+        for (int k = 0; k < g->nodes[i]->attr_count; k++)
+            if (g->nodes[i]->attr[k].graph)
+                read_names(model, g->nodes[i]->attr[k].graph, t);
     }
 }
 
+static void read_arguments(const struct zt_onnx *model, const struct zt_graph *g, struct trace *t) {
+    const char *name, *at;
+    for (int i = 0; i < g->node_count; i++) {
+        zt_torch_call(model->graph->arena, g->nodes[i], &at);
+        while (at && (name = zt_torch_next_argument(model->graph->arena, &at))) {
+            zt_map_put(&t->read, name, 1);
+            if (zt_map_get(&t->made, name, 0) || zt_graph_find(model->graph, name) >= 0)
+                continue;
+            t->gaps = true;
+            zt_map_put(&t->lost, kind_of(model->graph->arena, name), 1);
+        }
+        for (int k = 0; k < g->nodes[i]->attr_count; k++)
+            if (g->nodes[i]->attr[k].graph)
+                read_arguments(model, g->nodes[i]->attr[k].graph, t);
+    }
+}
+
+static void read_doubtful(const struct zt_onnx *model, const struct zt_graph *g, struct trace *t) {
+    struct zt_arena *arena = model->graph->arena;
+    const char *name, *at;
+    for (int i = 0; i < g->node_count; i++) {
+        const char *call = zt_torch_call(arena, g->nodes[i], &at);
+        while (call && zt_map_get(&t->lost, kind_of(arena, call), 0) && at &&
+               (name = zt_torch_next_argument(arena, &at)))
+            zt_map_put(&t->doubtful, name, 1);
+        for (int k = 0; k < g->nodes[i]->attr_count; k++)
+            if (g->nodes[i]->attr[k].graph)
+                read_doubtful(model, g->nodes[i]->attr[k].graph, t);
+    }
+}
+
+/* Of the model's graph and its functions, with the graphs inside of their nodes. */
 static void read_trace(const struct zt_onnx *model, struct trace *t) {
     struct zt_graph *g = model->graph;
     struct zt_torch_state *states;
-    const char *name, *at;
-    const int count = zt_torch_states(g->arena, model->torch_signature, &states);
+    const int count = zt_torch_states(g->arena, model->torch_signature, &states),
+              functions = g->functions ? g->functions->count : 0;
     zt_torch_read_signature(g->arena, model->torch_signature, &t->made); /* inputs, which the export may rename */
     for (int i = 0; i < count; i++)
         zt_map_put(&t->made, states[i].placeholder, 1);
-    for (int i = 0; i < g->node_count; i++) {
-        name = zt_torch_call(g->arena, g->nodes[i], &at);
-        if (name)
-            zt_map_put(&t->made, name, 1);
-    }
-    for (int i = 0; i < g->node_count; i++) {
-        zt_torch_call(g->arena, g->nodes[i], &at);
-        while (at && (name = zt_torch_next_argument(g->arena, &at))) {
-            zt_map_put(&t->read, name, 1);
-            if (zt_map_get(&t->made, name, 0) || zt_graph_find(g, name) >= 0)
-                continue;
-            t->gaps = true;
-            zt_map_put(&t->lost, kind_of(g->arena, name), 1);
-        }
-    }
-    read_doubtful(model, t);
+    read_names(model, g, t);
+    for (int i = 0; i < functions; i++)
+        read_names(model, g->functions->at[i].body, t);
+    read_arguments(model, g, t);
+    for (int i = 0; i < functions; i++)
+        read_arguments(model, g->functions->at[i].body, t);
+    read_doubtful(model, g, t);
+    for (int i = 0; i < functions; i++)
+        read_doubtful(model, g->functions->at[i].body, t);
 }
 
 /* What is listed, in order, and read. */

@@ -101,8 +101,7 @@ static bool is_entered(const struct zt_graph *g, const char *parameter) {
     return false;
 }
 
-bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_value *v) {
-    const struct zt_graph *g = model->graph;
+bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_graph *g, const struct zt_value *v) {
     const struct zt_node *reader = NULL;
     const int id = zt_graph_find(g, v->name);
     int most = 0;
@@ -112,7 +111,7 @@ bool zt_trainable_is_unscoped(const struct zt_onnx *model, const struct zt_value
         bool reads = false;
         for (int k = 0; k < g->nodes[i]->in_count; k++)
             reads |= g->nodes[i]->in[k] == id;
-        if (!reads)
+        if (!reads || g->nodes[i]->dead)
             continue;
         const int levels = reaches(g, g->nodes[i], id);
         if (!levels)
@@ -136,18 +135,15 @@ static bool is_read_inside(const struct zt_graph *g, const struct zt_node *like,
     return false;
 }
 
-/* Whether a gradient of the loss comes from an output of the node in the graph that the loss needs. */
-static bool is_reached(const struct zt_graph *file, const struct zt_node *n, const struct zt_graph *needed) {
+/* Whether a gradient of the loss comes from an output of the node. */
+static bool is_reached(const struct zt_graph *g, const struct zt_node *n) {
     bool reached = false;
-    for (int k = 0; k < n->out_count; k++) {
-        const int id = n->out[k] >= 0 ? zt_graph_find(needed, file->values[n->out[k]]->name) : -1;
-        reached |= id >= 0 && needed->values[id]->reached;
-    }
+    for (int k = 0; k < n->out_count; k++)
+        reached |= n->out[k] >= 0 && g->values[n->out[k]]->reached;
     return reached;
 }
 
-int zt_trainable_read_again(const struct zt_onnx *model, const struct zt_graph *needed, const char ***names) {
-    struct zt_graph *g = model->graph;
+int zt_trainable_read_again(const struct zt_onnx *model, const struct zt_graph *g, const char ***names) {
     int count = 0;
     *names = ZT_NEW_N(g->arena, const char *, g->node_count + 1);
     for (int i = 0; i < g->node_count && model->torch_signature; i++) {
@@ -156,7 +152,7 @@ int zt_trainable_read_again(const struct zt_onnx *model, const struct zt_graph *
         bool again = false;
         for (int k = 0; k < n->in_count && (levels > 1 || (levels && has_deeper(g, n))); k++)
             again |= n->in[k] >= 0 && reaches(g, n, n->in[k]) && is_read_inside(g, n, n->in[k]);
-        if (again && is_reached(g, n, needed))
+        if (again && is_reached(g, n))
             (*names)[count++] = n->name;
     }
     return count;

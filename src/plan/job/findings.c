@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "graph/passes/trainable/torch.h"
+#include "plan/job/padding.h"
 #include "plan/job/parameters.h"
 
 #include <string.h>
@@ -490,6 +491,31 @@ static void find_detached(struct findings *f) {
              listed(f, &flows));
 }
 
+/* Finds what is restored in the graph alone, not in nodes inside of nodes or functions: copies of equal tensors that
+ * TorchScript's exporter merged, and from node `first` rows of padding. */
+static void find_inner(struct findings *f, int first) {
+    struct zt_texts paddings = { 0 };
+    struct names copies = { 0 }, tables = { 0 };
+    for (int n = 0; n < f->g->node_count && zt_torch_is_script(f->job->model); n++) {
+        const struct zt_node *node = f->g->nodes[n];
+        if (!node->dead && zt_node_is(node, "Identity") && f->g->values[node->in[0]]->trainable)
+            zt_vec_push(&copies, f->g->values[node->in[0]]->name);
+    }
+    zt_job_find_inner_paddings(f->job, f->g, first, &paddings);
+    for (int i = 0; i < paddings.count; i++)
+        zt_vec_push(&tables, paddings.at[i]);
+    if (copies.count)
+        find(f, true,
+             "%s: copied inside of a node or function, as the exporter stores one of several equal tensors; trained as "
+             "one parameter",
+             listed(f, &copies));
+    if (tables.count)
+        find(f, true,
+             "%s: looked up inside of a node, where a row of zeros, of which padding_idx of nn.Embedding is the "
+             "reason, trains as any other",
+             listed(f, &tables));
+}
+
 /* ---- restored parameters ---- */
 
 static void find_undone(struct findings *f) {
@@ -527,7 +553,8 @@ static void find_undone(struct findings *f) {
 }
 
 void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
-    struct findings f = { .job = job, .g = g };
+    struct zt_graph *opened = zt_trainable_opened(g);
+    struct findings f = { .job = job, .g = opened ? opened : g };
     job->finding_count = 0;
     if (job->model->torch_signature)
         zt_torch_read_signature(job->arena, job->model->torch_signature, &f.listed);
@@ -547,11 +574,13 @@ void zt_job_find_findings(struct zt_job *job, const struct zt_graph *g) {
     find_removed_sums(&f);
     find_detached(&f);
     find_read_again(&f);
+    find_inner(&f, g->node_count);
     find_undone(&f);
     find_moved(&f);
     find_overlaps(&f);
     zt_map_finish(&f.listed);
     zt_map_finish(&f.apart);
+    zt_graph_destroy(opened);
 }
 
 void zt_job_find_numbers(struct zt_job *job, const struct zt_texts *numbers) {

@@ -45,7 +45,10 @@ static struct zt_graph *needed_graph(const struct zt_job *job, int *root, struct
     zt_pass_split_aliases(g, &zt_ops, job->model);
     zt_pass_keep_one_bias(g, job->model);
     *root = zt_graph_find(g, job->logits);
-    if (!zt_pass_lower(g, &zt_ops, err) || !zt_pass_resolve(g, &zt_ops, root, 1, err)) {
+    bool ok = zt_pass_lower(g, &zt_ops, err);
+    if (ok)
+        zt_pass_detach(g, job->model); /* in what functions held */
+    if (!ok || !zt_pass_resolve(g, &zt_ops, root, 1, err)) {
         hint_translation(job, g, err);
         zt_graph_destroy(g);
         return NULL;

@@ -6,8 +6,11 @@
 
 #include "base/text.h"
 #include "base/vec.h"
+#include "config/read.h"
 #include "graph/passes/trainable/trainable.h"
 #include "plan/job/parameters.h"
+
+#include <string.h>
 
 /* ---- of the file ---- */
 
@@ -36,11 +39,25 @@ void zt_job_find_paddings(struct zt_job *job, const struct zt_graph *g) {
     zt_vec_finish(&found);
 }
 
+/* The nodes of a function have the index of its call, so that the table counts, too. */
 static void mark_found(const struct zt_job *job, struct zt_graph *g) {
-    for (int n = 0; n < g->node_count; n++)
-        for (int i = 0; i < job->padding_count; i++)
-            if (g->nodes[n]->file_index == job->paddings[i].node && zt_gather_table(g, n) >= 0)
+    for (int n = 0; n < g->node_count; n++) {
+        const int table = zt_gather_table(g, n);
+        for (int i = 0; i < job->padding_count && table >= 0; i++)
+            if (g->nodes[n]->file_index == job->paddings[i].node &&
+                strcmp(g->values[table]->name, job->paddings[i].table) == 0)
                 zt_node_set_int(g, n, ZT_GATHER_PADDING, job->paddings[i].row);
+    }
+}
+
+void zt_job_find_inner_paddings(const struct zt_job *job, const struct zt_graph *g, int first, struct zt_texts *names) {
+    for (int n = first; n < g->node_count; n++) {
+        const int id = zt_gather_table(g, n);
+        const struct zt_value *table = id >= 0 ? g->values[id] : NULL;
+        if (table && table->origin == ZT_FROM_INITIALIZER && table->trainable &&
+            !is_configured(job->config, table->name) && zt_trainable_padding(job->model, g->nodes[n], table) >= 0)
+            zt_texts_add(job->arena, names, "%s", table->name);
+    }
 }
 
 /* ---- of the config ---- */
