@@ -346,16 +346,21 @@ static void run_winograd(const struct zt_call *call, const void *from, const voi
     zt_winograd_run(s->winograd, &data, call->workspace, call->threads);
 }
 
+static struct zt_conv_data data_of(const struct zt_call *call, const void *from, const void *w) {
+    const struct conv_state *s = call->state;
+    return (struct zt_conv_data){ .from = from,
+                                  .w = w,
+                                  .bias = call->in_count > 2 ? call->in[2].data : NULL,
+                                  .added = added_at(call),
+                                  .to = made_at(call),
+                                  .relu = s->relu,
+                                  .from_planes = s->from,
+                                  .to_planes = s->planes };
+}
+
 static void run_taps(const struct zt_call *call, const void *from, const void *w) {
     const struct conv_state *s = call->state;
-    const struct zt_taps_data data = { .from = from,
-                                       .w = w,
-                                       .bias = call->in_count > 2 ? call->in[2].data : NULL,
-                                       .added = added_at(call),
-                                       .to = made_at(call),
-                                       .relu = s->relu,
-                                       .from_planes = s->from,
-                                       .to_planes = s->planes };
+    const struct zt_conv_data data = data_of(call, from, w);
     zt_taps_run(s->taps, &data, call->workspace, call->threads);
 }
 
@@ -369,14 +374,7 @@ static void run_lines(const struct zt_call *call, const void *from, const void *
 
 static void run_im2col(const struct zt_call *call, const void *from, const void *w) {
     const struct conv_state *s = call->state;
-    const struct zt_im2col_data data = { .from = from,
-                                         .w = w,
-                                         .bias = call->in_count > 2 ? call->in[2].data : NULL,
-                                         .added = added_at(call),
-                                         .to = made_at(call),
-                                         .relu = s->relu,
-                                         .from_planes = s->from,
-                                         .to_planes = s->planes };
+    const struct zt_conv_data data = data_of(call, from, w);
     zt_im2col_run(s->im2col, &data, call->workspace, call->threads);
 }
 

@@ -10,6 +10,15 @@
 
 enum { ZT_CONV_X, ZT_CONV_W, ZT_CONV_B, ZT_CONV_Y }; /* slots of a convolution in dnnl.h */
 
+/* What our own float kernels forwards and to x read and write. */
+struct zt_conv_data {
+    const float *from, *w;
+    const float *bias, *added; /* of the result: a number a channel; a tensor in its layout; NULL: none */
+    float *to;
+    bool relu; /* to = max(to, 0), NaN stays */
+    struct zt_planes from_planes, to_planes;
+};
+
 /* The division of x and y into blocks of `block` samples. */
 struct zt_batch_cut zt_conv_cut(const struct zt_conv *c, int64_t block);
 

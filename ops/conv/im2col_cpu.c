@@ -222,7 +222,7 @@ static void multiply(const struct zt_im2col *i, const struct zt_simd_gemm *g, co
     zt_simd_gemm_run(zt_simd_gemm_best(), g, of, (float *)workspace + copied_elems(i), threads);
 }
 
-void zt_im2col_run(const struct zt_im2col *i, const struct zt_im2col_data *data, void *workspace, int threads) {
+void zt_im2col_run(const struct zt_im2col *i, const struct zt_conv_data *data, void *workspace, int threads) {
     const bool to_y = i->direction == ZT_CONV_TO_Y;
     float *from = (float *)data->from;
     struct job job = { .i = i,

@@ -23,14 +23,7 @@ bool zt_im2col_is_whole(const struct zt_im2col *i);
 size_t zt_im2col_bytes(const struct zt_im2col *i, int threads);
 
 /* Forwards and to x. */
-struct zt_im2col_data {
-    const float *from, *w;
-    const float *bias, *added; /* of the result: a number a channel; a tensor in its layout; NULL: none */
-    float *to;
-    bool relu; /* to = max(to, 0), NaN stays */
-    struct zt_planes from_planes, to_planes;
-};
-void zt_im2col_run(const struct zt_im2col *i, const struct zt_im2col_data *data, void *workspace, int threads);
+void zt_im2col_run(const struct zt_im2col *i, const struct zt_conv_data *data, void *workspace, int threads);
 /* x and dy in the layouts of zt_im2col_is_whole(). */
 void zt_im2col_weight_gradient(const struct zt_im2col *i, const struct zt_planes_weights *data, void *workspace,
                                int threads);

@@ -179,7 +179,7 @@ size_t zt_taps_bytes(const struct zt_taps *f) {
 
 struct job {
     const struct zt_taps *f;
-    const struct zt_taps_data *data;
+    const struct zt_conv_data *data;
     float *weights, *bias;
 };
 
@@ -322,7 +322,7 @@ static void run_unit(void *arg, int64_t unit) {
             run_row(job, sample, row, &line);
 }
 
-void zt_taps_run(const struct zt_taps *f, const struct zt_taps_data *data, void *workspace, int threads) {
+void zt_taps_run(const struct zt_taps *f, const struct zt_conv_data *data, void *workspace, int threads) {
     struct job job = { .f = f, .data = data, .weights = workspace };
     job.bias = job.weights + weight_elems(f);
     memset(job.bias, 0, (size_t)bias_elems(f) * sizeof *job.bias);

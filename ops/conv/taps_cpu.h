@@ -11,7 +11,7 @@
 #ifndef ZT_OPS_CONV_TAPS_CPU_H
 #define ZT_OPS_CONV_TAPS_CPU_H
 
-#include "ops/conv/conv.h"
+#include "ops/conv/conv_cpu.h"
 #include "ops/cpu/blocked_layout.h"
 
 enum zt_taps_kind { ZT_TAPS_TO_FEW, ZT_TAPS_OF_FEW, ZT_TAPS_DENSE };
@@ -23,15 +23,9 @@ bool zt_taps_is_few(const struct zt_conv *c, enum zt_conv_direction direction);
 const struct zt_taps *zt_taps_make(struct zt_arena *arena, const struct zt_conv *c, enum zt_conv_direction direction);
 enum zt_taps_kind zt_taps_kind_of(const struct zt_taps *f);
 
-struct zt_taps_data {
-    const float *from, *w, *bias, *added; /* bias, added NULL: none; added: in the order of `to`, dense only */
-    float *to;
-    bool relu; /* max(to, 0), NaN stays; dense only */
-    struct zt_planes from_planes, to_planes;
-};
 /* Workspace bytes of a run; the workspace must be aligned to 64. */
 size_t zt_taps_bytes(const struct zt_taps *f);
-/* The bits do not depend on `threads`. */
-void zt_taps_run(const struct zt_taps *f, const struct zt_taps_data *data, void *workspace, int threads);
+/* The bits do not depend on `threads`; something is added, and ReLU follows, in dense ones only. */
+void zt_taps_run(const struct zt_taps *f, const struct zt_conv_data *data, void *workspace, int threads);
 
 #endif

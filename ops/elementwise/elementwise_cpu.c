@@ -189,7 +189,7 @@ static const unsigned reordered = 1u << ZT_FLOAT | 1u << ZT_BFLOAT16; /* types t
 static struct spread spread_of(const struct zt_value *x, const struct zt_shape *y) {
     const int missing = y->rank - x->shape.rank;
     struct spread s = { SPREAD_NOT };
-    if (missing > 1 || missing < 0 || !zt_dtype_in(x->dtype, reordered))
+    if (missing > 1 || missing < 0)
         return s;
     const int64_t n = missing ? 1 : x->shape.dim[0], c = x->shape.dim[1 - missing];
     bool single = true, whole = true;

@@ -7,6 +7,7 @@
 #include "device/threads.h"
 #include "ops/cpu/batch_blocks.h"
 #include "ops/cpu/blocked_layout.h"
+#include "ops/kernel/tile.h"
 #include "ops/movement/simd/simd_blocks.h"
 
 #include <stdlib.h>
@@ -110,7 +111,7 @@ struct job {
 };
 
 static int64_t chunks_of(const struct zt_planes *p) {
-    return (p->pixels + PIXELS - 1) / PIXELS;
+    return zt_ceil_div(p->pixels, PIXELS);
 }
 
 static void reorder_part(const struct job *j, int64_t part) {
@@ -124,9 +125,9 @@ static void reorder_part(const struct job *j, int64_t part) {
                              (sample * p->channels + group * p->vector) * p->pixels + start);
     j->s->run(&(struct zt_block_part){ .from = j->s->packs ? plain : blocked,
                                        .to = j->s->packs ? blocked : plain,
-                                       .pixels = p->pixels - start < PIXELS ? p->pixels - start : PIXELS,
+                                       .pixels = zt_min_int(PIXELS, p->pixels - start),
                                        .row = p->pixels,
-                                       .used = (int)(left < p->vector ? left : p->vector) });
+                                       .used = (int)zt_min_int(left, p->vector) });
 }
 
 static void reorder_parts(void *arg, int64_t unit) {
@@ -140,7 +141,7 @@ bool zt_reorder_cpu_run(const struct zt_call *call, struct zt_err *err) {
     if (s->run) {
         struct job j = { s, call, s->planes.samples * s->planes.groups * chunks_of(&s->planes),
                          s->planes.pixels < PIXELS / PARTS ? PARTS : 1 };
-        zt_parallel_for(call->threads, (j.parts + j.each - 1) / j.each, reorder_parts, &j);
+        zt_parallel_for(call->threads, zt_ceil_div(j.parts, j.each), reorder_parts, &j);
         return true;
     }
     void *data[ZT_DNNL_SLOTS] = { call->in[0].data, call->out[0].data };

@@ -4,6 +4,7 @@
 #include "ops/cpu/blocked_layout.h"
 #include "ops/cpu/isa.h"
 #include "ops/kernel/shape.h"
+#include "ops/kernel/tile.h"
 
 /* ---- a group ---- */
 
@@ -76,22 +77,21 @@ struct join {
     size_t bytes;
 };
 
-/* Lane `l` of a group: channel `c` of the parts. */
+/* Lane `l` of a group: channel `c` of the parts, whose groups are as long as those of `to`. */
 static void take_lane(const struct join *j, struct zt_lanes *g, int64_t sample, int l, int64_t c) {
     const struct zt_view *v = j->part;
     for (; c >= v->shape.dim[1]; v++)
         c -= v->shape.dim[1];
-    struct zt_planes from;
-    zt_planes_of(v->layout, &v->shape, &from);
-    g->plane[l] = zt_element(v->data, g->bytes, sample * from.sample + c / from.vector * from.group);
-    g->lane[l] = (int)(c % from.vector);
+    const int64_t group = sample * zt_ceil_div(v->shape.dim[1], g->vector) + c / g->vector;
+    g->plane[l] = zt_element(v->data, g->bytes, group * j->planes.group);
+    g->lane[l] = (int)(c % g->vector);
 }
 
 static void join_group(void *arg, int64_t index) {
     const struct join *j = arg;
     const struct zt_planes *p = &j->planes;
     const int64_t sample = index / p->groups, group = index % p->groups, first = group * p->vector;
-    struct zt_lanes g = { .used = (int)(p->channels - first < p->vector ? p->channels - first : p->vector),
+    struct zt_lanes g = { .used = (int)zt_min_int(p->vector, p->channels - first),
                           .vector = p->vector,
                           .pixels = p->pixels,
                           .step = p->pixel,

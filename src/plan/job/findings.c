@@ -36,6 +36,11 @@ static void find(struct findings *f, bool warning, const char *fmt, ...) {
         f->job->findings[f->job->finding_count++] = (struct zt_finding){ text, warning };
 }
 
+static void push_all(struct names *to, const char *const *at, int count) {
+    for (int i = 0; i < count; i++)
+        zt_vec_push(to, at[i]);
+}
+
 /* Returns "a, b, c and 4 more" and clears `names`. */
 static const char *listed(const struct findings *f, struct names *names) {
     enum { SHOWN = 3 };
@@ -119,8 +124,7 @@ static void find_missing(struct findings *f) {
     const char **missing;
     struct names names = { 0 };
     const int count = zt_trainable_missing(f->job->model, &missing);
-    for (int i = 0; i < count; i++)
-        zt_vec_push(&names, missing[i]);
+    push_all(&names, missing, count);
     if (count && count <= zt_trainable_shared(f->g))
         find(f, false, "%s: shares the parameter of the embedding that a matrix product reads", listed(f, &names));
     else if (count)
@@ -440,8 +444,7 @@ static void find_removed_sums(struct findings *f) {
     const char **nodes;
     struct names names = { 0 };
     const int count = zt_trainable_removed_sums(f->job->model, &nodes);
-    for (int i = 0; i < count; i++)
-        zt_vec_push(&names, nodes[i]);
+    push_all(&names, nodes, count);
     if (names.count)
         find(f, true,
              "%s: lacks the 1e-8 or less that the network adds before it, which the exporter removed; "
@@ -454,8 +457,7 @@ static void find_read_again(struct findings *f) {
     const char **nodes;
     struct names names = { 0 };
     const int count = zt_trainable_read_again(f->job->model, f->g, &nodes);
-    for (int i = 0; i < count; i++)
-        zt_vec_push(&names, nodes[i]);
+    push_all(&names, nodes, count);
     if (names.count)
         find(f, true,
              "%s: read parameters outside of their modules, as in torch.no_grad(), which the exporter drops; gradients "
@@ -471,14 +473,12 @@ static void find_detached(struct findings *f) {
     for (int n = 0; n < f->g->node_count; n++)
         if (strcmp(f->g->nodes[n]->op_type, "Detach") == 0 && strcmp(f->g->nodes[n]->domain, "ztrain") == 0)
             zt_vec_push(&stopped, f->g->nodes[n]->name);
-    for (int i = 0; i < count; i++)
-        zt_vec_push(&flows, lost[i]);
+    push_all(&flows, lost, count);
     if (stopped.count)
         find(f, false, "%s: no gradient passes, as the network was written", listed(f, &stopped));
     struct names both = { 0 };
     const int undetached = zt_trainable_undetached(f->job->model, f->g, &lost);
-    for (int i = 0; i < undetached; i++)
-        zt_vec_push(&both, lost[i]);
+    push_all(&both, lost, undetached);
     if (both.count)
         find(
             f, true,
@@ -502,8 +502,7 @@ static void find_inner(struct findings *f, int first) {
             zt_vec_push(&copies, f->g->values[node->in[0]]->name);
     }
     zt_job_find_inner_paddings(f->job, f->g, first, &paddings);
-    for (int i = 0; i < paddings.count; i++)
-        zt_vec_push(&tables, paddings.at[i]);
+    push_all(&tables, paddings.at, paddings.count);
     if (copies.count)
         find(f, true,
              "%s: copied inside of a node or function, as the exporter stores one of several equal tensors; trained as "
@@ -531,8 +530,7 @@ static void find_undone(struct findings *f) {
         if (job->ties[i].found)
             zt_vec_push(&tied, zt_arena_printf(job->arena, "%s = %s%s", job->ties[i].name,
                                                job->ties[i].transposed ? "transpose of " : "", job->ties[i].to));
-    for (int i = 0; i < job->apart.count; i++)
-        zt_vec_push(&apart, job->apart.at[i]);
+    push_all(&apart, job->apart.at, job->apart.count);
     if (undone.count)
         find(f, false, "%s: folded by the exporter; recomputed from the parameter, which is trained",
              listed(f, &undone));
